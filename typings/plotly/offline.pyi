@@ -1,0 +1,3 @@
+"""The script that a self-contained page carries."""
+
+def get_plotlyjs() -> str: ...
