@@ -1,0 +1,54 @@
+# Everything runs in .venv, which is made on first use from the hash-pinned locks in requirements/ and is left alone until
+# a lock changes. Works as any user, without a terminal, from any folder.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The interpreter that makes the venv: the first of these that is 3.11 or newer (make PYTHON=… names another).
+PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,\
+    $(if $(shell $(p) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2>/dev/null),$(p))))
+
+.PHONY: help
+help: ## list what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## install what a user gets and run the main job on real workflow runs
+	@tools/venv.sh base "$(PYTHON)"
+	$(BIN)/stowplan demo
+
+.PHONY: test
+test: ## everything that is checked: lint, types, import contracts, tests with coverage
+	@tools/system_packages.sh
+	tools/venv.sh dev "$(PYTHON)"
+	$(MAKE) lint
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+
+.PHONY: lint
+lint: ## lint, format, types and import contracts only
+	@tools/venv.sh dev "$(PYTHON)"
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: bench
+bench: ## measure against the peers, check the limits in bench/limits.toml, rewrite docs/BENCHMARKS.md
+	@tools/system_packages.sh
+	tools/venv.sh dev "$(PYTHON)"
+	$(BIN)/python -m bench $(BENCH)
+	$(BIN)/python -m bench --docs
+
+.PHONY: lock
+lock: ## resolve the locks in requirements/ anew from pyproject.toml
+	@tools/venv.sh dev "$(PYTHON)"
+	tools/lock.sh $(BIN)/uv
+
+.PHONY: clean
+clean: ## remove what was made here (the venv, caches, results in out/)
+	@rm -rf $(VENV) out build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Install the system packages that some tests and benchmarks compare with. Where they are missing and cannot be installed,
+# say what will be skipped and go on: the tests themselves skip with the same reason.
+set -euo pipefail
+
+declare -A needed_for=(
+    [python3-simgrid]="the physics compared with SimGrid from Python"
+    [libsimgrid-dev]="the speed compared with SimGrid's C++ engine"
+    [g++]="the speed compared with SimGrid's C++ engine"
+    [chromium]="the HTML report opened in a browser"
+)
+
+is_installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2> /dev/null) == installed ]]; }
+
+is_present() { # by package, or by what the package brings
+    case $1 in
+        g++ | chromium) command -v "$1" > /dev/null ;;
+        *) command -v dpkg-query > /dev/null && is_installed "$1" ;;
+    esac
+}
+
+missing=()
+for package in "${!needed_for[@]}"; do
+    is_present "$package" || missing+=("$package")
+done
+[[ ${#missing[@]} == 0 ]] && exit 0
+
+if [[ $(id -u) == 0 ]] && command -v apt-get > /dev/null; then
+    echo "installing ${missing[*]}"
+    apt-get update -qq || true # an old package list may still do; the install below tells
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null || true
+fi
+for package in "${missing[@]}"; do
+    is_present "$package" || echo "not installed: $package; skipped without it: ${needed_for[$package]}"
+done
