@@ -53,8 +53,8 @@ class Row:
     """One measured number, as it is kept in `results/` and printed in `docs/BENCHMARKS.md`.
 
     `name` is unique over all modules and is what a limit refers to, for example `physics/solve-2048`. `ratio`
-    says how many times better than the peer we are (for durations peer / ours, for rates ours / peer): more is
-    always better. `command` makes the number again; empty means `python -m bench MODULE`.
+    says how many times better than the peer we are (for durations peer / ours, for rates ours / peer): more
+    is always better. `command` makes the number again; empty means `python -m bench MODULE`.
     """
 
     name: str
