@@ -1,0 +1,1 @@
+"""The contention model: who slows whom, and by how much."""
