@@ -1,0 +1,8 @@
+"""Turns a plan into placements that hold: hard constraints, live capacity, one total order, and an explanation."""
+
+from stowplan.core.decoder.explanation import Explanation
+from stowplan.core.decoder.gpus import choose_gpus
+from stowplan.core.decoder.greedy import GreedyDecoder
+from stowplan.core.decoder.outcomes import Degraded, Infeasible, Lost, Outcome, Placed, Wait
+
+__all__ = ["Degraded", "Explanation", "GreedyDecoder", "Infeasible", "Lost", "Outcome", "Placed", "Wait", "choose_gpus"]

@@ -1,0 +1,145 @@
+"""Greedy placement with live capacity.
+
+Tasks are taken in the plan's order. Each goes to the feasible node with the highest score, and holds its resources there
+before the next is looked at, so one batch never overcommits a node. Ties go to the lowest row, or to the engine's generator when the
+plan says so. A shape that found no node is not tried again in the cycle, unless its pod affinity could have been met since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.decoder.explanation import Explanation
+from stowplan.core.decoder.gpus import choose_gpus
+from stowplan.core.decoder.outcomes import Infeasible, Placed, Wait
+from stowplan.core.domain import BoundPod, ClusterState, PendingTask, PodBound, PodShape
+from stowplan.core.policy.interface import CycleView, Plan
+from stowplan.errors import InternalError
+
+__all__ = ["Decoded", "GreedyDecoder"]
+
+FiltersOf = Callable[[PodShape], CompiledFilters]
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What came of the pending tasks; every task of the view is in exactly one of the three."""
+
+    placed: list[tuple[PendingTask, Placed]] = field(default_factory=list[tuple[PendingTask, Placed]])
+    waiting: list[tuple[PendingTask, Wait]] = field(default_factory=list[tuple[PendingTask, Wait]])
+    infeasible: list[tuple[PendingTask, Infeasible]] = field(default_factory=list[tuple[PendingTask, Infeasible]])
+
+
+class GreedyDecoder:
+    """Decodes plans onto one cluster state."""
+
+    def __init__(self, state: ClusterState, filters_of: FiltersOf, *, explains: bool) -> None:
+        """Place on `state`, with compiled constraints from `filters_of`; `explains` attaches explanations."""
+        self._state = state
+        self._filters_of = filters_of
+        self._explains = explains
+
+    def decode(self, view: CycleView, plan: Plan, policy_name: str) -> Decoded:
+        """Place what fits. The placements are applied to the state.
+
+        Raises:
+            InternalError: the plan names a task twice or one that is not pending.
+        """
+        decoded = Decoded()
+        refusal_of: dict[PodShape, Wait | Infeasible] = {}
+        seen = bytearray(len(view.pending))
+        for index in plan.order:
+            if not 0 <= index < len(seen) or seen[index]:
+                raise InternalError(f"plan of {policy_name!r} orders task {index} of {len(seen)} twice or out of range")
+            seen[index] = 1
+            task = view.pending[index]
+            shape = task.task.shape
+            refusal = refusal_of.get(shape)
+            if refusal is None:
+                filters = self._filters_of(shape)
+                row, outcome = self._choose(view, plan, index, filters)
+                if row >= 0:
+                    decoded.placed.append((task, self._place(task, plan, index, row, filters, policy_name)))
+                    continue
+                refusal = outcome
+                if not shape.affinity:
+                    refusal_of[shape] = refusal
+            if isinstance(refusal, Infeasible):
+                decoded.infeasible.append((task, refusal))
+            else:
+                decoded.waiting.append((task, refusal))
+        if len(plan.order) < len(seen):
+            held_back = Wait(f"{policy_name} holds the task back")
+            decoded.waiting += [(view.pending[i], held_back) for i, was_seen in enumerate(seen) if not was_seen]
+        return decoded
+
+    def _choose(
+        self, view: CycleView, plan: Plan, index: int, filters: CompiledFilters
+    ) -> tuple[int, Wait | Infeasible]:
+        feasible = filters.feasible
+        if not feasible.any():
+            refused = filters.counts()
+            if filters.could_ever_fit():
+                return -1, Wait(_in_words(refused, self._state.node_count), refused)
+            return -1, Infeasible(_in_words(refused, self._state.node_count), refused)
+        masked = np.where(feasible, plan.scores(index, filters), -np.inf)
+        row = int(masked.argmax())
+        best = masked[row]
+        if best == -np.inf:
+            return -1, Wait("the policy prefers to wait", filters.counts())
+        if plan.breaks_ties_randomly:
+            ties = np.flatnonzero(masked == best)
+            if ties.size > 1:
+                row = int(ties[view.rng.integers(ties.size)])
+        self._masked: NDArray[np.float64] = masked
+        return row, _NO_REFUSAL
+
+    def _place(
+        self, pending: PendingTask, plan: Plan, index: int, row: int, filters: CompiledFilters, policy_name: str
+    ) -> Placed:
+        shape = pending.task.shape
+        gpus: tuple[int, ...] = ()
+        if shape.gpu is not None:
+            gpus = plan.choose_gpus(index, row) or choose_gpus(self._state, row, shape.gpu)
+        expected_s = plan.expected_duration_s(index, row)
+        node_name = self._state.node(row).name
+        explanation = None
+        if self._explains:
+            explanation = self._explain(plan, index, row, filters, policy_name, expected_s)
+        self._state.apply(PodBound(BoundPod(pending.key, shape, gpus), node_name))
+        return Placed(pending.key, node_name, row, expected_s, gpus, explanation)
+
+    def _explain(
+        self, plan: Plan, index: int, row: int, filters: CompiledFilters, policy_name: str, expected_s: float
+    ) -> Explanation:
+        masked = self._masked
+        score = float(masked[row])
+        masked[row] = -np.inf
+        second = int(masked.argmax())
+        has_second = masked[second] > -np.inf
+        parts = sorted(plan.contributions(index, row).items(), key=lambda part: (-abs(part[1]), part[0]))
+        return Explanation(
+            policy=policy_name,
+            candidates=int(np.count_nonzero(filters.feasible)),
+            refused=filters.counts(),
+            score=score,
+            runner_up=self._state.node(second).name if has_second else None,
+            margin=score - float(masked[second]) if has_second else None,
+            expected_duration_s=expected_s,
+            contributions=tuple(parts),
+        )
+
+
+_NO_REFUSAL = Wait("")
+
+
+def _in_words(refused: dict[str, int], node_count: int) -> str:
+    if node_count == 0:
+        return "the cluster has no nodes"
+    parts = ", ".join(f"{count} by {name}" for name, count in sorted(refused.items(), key=lambda part: (-part[1], part[0])))
+    return f"0/{node_count} nodes can take the pod: refused {parts}"

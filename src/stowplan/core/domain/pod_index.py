@@ -1,0 +1,85 @@
+"""Where pods of each kind are: the inverse indexes that inter-pod rules and volumes are evaluated with.
+
+A cluster has many pods but few distinct (namespace, labels) groups, affinity terms and claims; each is stored once with a count
+per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stowplan.core.domain.columns import RowCounter
+from stowplan.core.domain.events import BoundPod
+from stowplan.core.domain.pod import HostPort, InlineDisk, PodAffinityTerm
+from stowplan.core.domain.selectors import Labels
+
+__all__ = ["PodGroup", "PodIndex", "TermOwner"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Bound pods that selectors cannot tell apart."""
+
+    namespace: str
+    labels: Labels
+    is_terminating: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TermOwner:
+    """An affinity term of bound pods of one namespace. `weight` 0 marks a required term."""
+
+    namespace: str
+    term: PodAffinityTerm
+    weight: int = 0
+
+
+class PodIndex:
+    """Counts per row of what the bound pods are, ask for and hold."""
+
+    __slots__ = ("affinity_terms", "anti_affinity_terms", "claims", "disks", "groups", "host_ports", "inline_csi")
+
+    def __init__(self) -> None:
+        """Start with no pods."""
+        self.groups: dict[PodGroup, RowCounter] = {}
+        self.affinity_terms: dict[TermOwner, RowCounter] = {}
+        self.anti_affinity_terms: dict[TermOwner, RowCounter] = {}
+        self.host_ports: dict[HostPort, RowCounter] = {}
+        self.claims: dict[tuple[str, str], RowCounter] = {}
+        self.disks: dict[InlineDisk, RowCounter] = {}
+        self.inline_csi: dict[tuple[str, str], RowCounter] = {}  # (driver, pod key/volume name)
+
+    def count(self, pod: BoundPod, row: int, by: int) -> None:
+        """Add (`by` = 1) or remove (`by` = −1) a pod on `row`."""
+        shape = pod.shape
+        _count(self.groups, PodGroup(shape.namespace, shape.labels, pod.is_terminating), row, by)
+        for term in shape.affinity:
+            _count(self.affinity_terms, TermOwner(shape.namespace, term), row, by)
+        for weighted in shape.preferred_affinity:
+            _count(self.affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by)
+        for term in shape.anti_affinity:
+            _count(self.anti_affinity_terms, TermOwner(shape.namespace, term), row, by)
+        for weighted in shape.preferred_anti_affinity:
+            _count(self.anti_affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by)
+        for port in shape.host_ports:
+            _count(self.host_ports, port, row, by)
+        for volume in shape.volumes:
+            if volume.claim is not None:
+                _count(self.claims, (shape.namespace, volume.claim), row, by)
+            elif volume.disk is not None:
+                _count(self.disks, volume.disk, row, by)
+            elif volume.csi_driver is not None:
+                _count(self.inline_csi, (volume.csi_driver, f"{pod.key}/{volume.name}"), row, by)
+
+
+def _count(table: dict[K, RowCounter], key: K, row: int, by: int) -> None:
+    counter = table.get(key)
+    if counter is None:
+        counter = table[key] = RowCounter()
+    counter.add(row, by)
+    if not counter:
+        del table[key]

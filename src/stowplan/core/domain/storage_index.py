@@ -1,0 +1,64 @@
+"""Storage objects by name, for the volume constraints."""
+
+from __future__ import annotations
+
+from stowplan.core.domain.events import StorageObject
+from stowplan.core.domain.volumes import (
+    CsiCapacity,
+    CsiNode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from stowplan.errors import StateConflict
+
+__all__ = ["StorageIndex"]
+
+
+class StorageIndex:
+    """Volumes, claims, classes, per-node CSI limits and reported capacities."""
+
+    __slots__ = ("capacities", "claims", "classes", "csi_nodes", "volumes")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self.csi_nodes: dict[str, CsiNode] = {}
+        self.capacities: dict[str, CsiCapacity] = {}
+
+    def set(self, item: StorageObject) -> None:
+        """Add or replace an object."""
+        match item:
+            case PersistentVolume():
+                self.volumes[item.name] = item
+            case PersistentVolumeClaim():
+                self.claims[item.namespace, item.name] = item
+            case StorageClass():
+                self.classes[item.name] = item
+            case CsiNode():
+                self.csi_nodes[item.node] = item
+            case CsiCapacity():
+                self.capacities[item.name] = item
+
+    def remove(self, kind: type[StorageObject], name: str) -> None:
+        """Remove an object; a claim is named `namespace/name`.
+
+        Raises:
+            StateConflict: there is no such object.
+        """
+        try:
+            if kind is PersistentVolumeClaim:
+                namespace, _, claim = name.partition("/")
+                del self.claims[namespace, claim]
+            elif kind is PersistentVolume:
+                del self.volumes[name]
+            elif kind is StorageClass:
+                del self.classes[name]
+            elif kind is CsiNode:
+                del self.csi_nodes[name]
+            else:
+                del self.capacities[name]
+        except KeyError as error:
+            raise StateConflict(f"{kind.__name__} {name!r} is not known; it cannot be removed") from error

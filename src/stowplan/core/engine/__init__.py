@@ -1,0 +1,5 @@
+"""The scheduling cycle."""
+
+from stowplan.core.engine.cycle import CycleReport, Engine
+
+__all__ = ["CycleReport", "Engine"]

@@ -1,0 +1,85 @@
+"""What a policy is: it orders the pending tasks and scores the nodes for each. It never places.
+
+The engine asks for one `Plan` per cycle and the decoder consults it task by task, after each placement, so a plan may follow the
+live capacity. Classic rules and the learned policy share this interface; hard constraints are not a policy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import ClusterState, PendingTask, RunningTask
+
+__all__ = ["CycleView", "Plan", "Policy"]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleView:
+    """All that a policy may know when it decides.
+
+    `pending` is in order of arrival (ready time, then key). `running` maps task keys to placed tasks. `state` is the live
+    cluster; the decoder's placements of this cycle show in it at once. `rng` is the engine's generator.
+    """
+
+    state: ClusterState
+    now_s: float
+    pending: Sequence[PendingTask]
+    rng: np.random.Generator
+    running: Mapping[str, RunningTask] = field(default_factory=dict[str, RunningTask])
+
+
+class Plan(Protocol):
+    """A policy's answer for one cycle."""
+
+    @property
+    def order(self) -> Sequence[int] | NDArray[np.intp]:
+        """Indexes into `view.pending`, first to be placed first. Tasks that are left out wait."""
+        ...
+
+    @property
+    def breaks_ties_randomly(self) -> bool:
+        """Whether nodes of equal score are drawn from `view.rng` (kube-scheduler does); otherwise the lowest row wins."""
+        ...
+
+    def scores(self, index: int, filters: CompiledFilters) -> NDArray[np.float64]:
+        """Return a score per row for task `index`, shape (capacity,); higher is better, −inf means: rather wait.
+
+        `filters` is already refreshed. Rows that are not feasible may hold anything. The array is only read, before the
+        next call.
+        """
+        ...
+
+    def choose_gpus(self, index: int, row: int) -> tuple[int, ...] | None:
+        """Return the GPUs of node `row` for task `index`, or None for the decoder's default choice."""
+        ...
+
+    def expected_duration_s(self, index: int, row: int) -> float:
+        """Return how long the policy believes task `index` will run on `row`, in seconds."""
+        ...
+
+    def contributions(self, index: int, row: int) -> Mapping[str, float]:
+        """Return the named parts of the score of `row`, for explanations."""
+        ...
+
+
+class Policy(Protocol):
+    """Makes plans. A policy may keep caches between cycles, but its plans depend only on the view."""
+
+    @property
+    def name(self) -> str:
+        """Name as users write it, for example `kube-scheduler`."""
+        ...
+
+    def plan(self, view: CycleView) -> Plan:
+        """Return the plan of this cycle.
+
+        Raises:
+            StowplanError: the policy cannot decide; the engine then falls back, visibly.
+        """
+        ...
