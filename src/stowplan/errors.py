@@ -1,7 +1,8 @@
 """The one exception tree of Stowplan.
 
-Every message names the thing that was wrong, the value it had and what to do about it, so that a platform engineer can
-act on it without reading code. The command line turns any `StowplanError` into one line and exit code 2.
+Every message names the thing that was wrong, the value it had and what to do about it, so that a platform
+engineer can act on it without reading code. The command line turns any `StowplanError` into one line and exit
+code 2.
 
     StowplanError
     ├── InvalidInput            what the caller handed in cannot be used
@@ -9,9 +10,9 @@ act on it without reading code. The command line turns any `StowplanError` into 
     │   ├── InvalidObject       a Kubernetes object, node or pod with a field that cannot be used
     │   ├── InvalidWorkflow     a workflow that is not a DAG of known tasks
     │   ├── InvalidFile         a file that is unreadable, truncated or of another format or version
-    │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest known name
-    ├── StateConflict           an event that contradicts the cluster state (duplicate node, pod bound twice …)
-    ├── OutputError             a result could not be written
+    │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest known
+    name ├── StateConflict           an event that contradicts the cluster state (duplicate node, pod bound
+    twice …) ├── OutputError             a result could not be written
     └── InternalError           an invariant of ours does not hold: a defect in Stowplan, with the evidence
 """
 

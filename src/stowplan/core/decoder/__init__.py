@@ -1,8 +1,18 @@
-"""Turns a plan into placements that hold: hard constraints, live capacity, one total order, and an explanation."""
+"""Turns a plan into placements that hold: hard constraints, live capacity, a total order, an explanation."""
 
 from stowplan.core.decoder.explanation import Explanation
 from stowplan.core.decoder.gpus import choose_gpus
 from stowplan.core.decoder.greedy import GreedyDecoder
 from stowplan.core.decoder.outcomes import Degraded, Infeasible, Lost, Outcome, Placed, Wait
 
-__all__ = ["Degraded", "Explanation", "GreedyDecoder", "Infeasible", "Lost", "Outcome", "Placed", "Wait", "choose_gpus"]
+__all__ = [
+    "Degraded",
+    "Explanation",
+    "GreedyDecoder",
+    "Infeasible",
+    "Lost",
+    "Outcome",
+    "Placed",
+    "Wait",
+    "choose_gpus",
+]

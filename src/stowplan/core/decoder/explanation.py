@@ -12,7 +12,8 @@ __all__ = ["Explanation"]
 class Explanation:
     """A decision in full: who could take the task, what refused the rest, and what made the choice.
 
-    `margin` is the chosen score minus the runner-up's. `contributions` are the named parts of the chosen score, largest first.
+    `margin` is the chosen score minus the runner-up's. `contributions` are the named parts of the chosen
+    score, largest first.
     """
 
     policy: str

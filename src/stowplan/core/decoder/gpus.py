@@ -1,7 +1,8 @@
 """Which GPUs of a node a task gets when its policy has no opinion.
 
-A share goes to the fullest GPU that still has room, so that whole devices stay whole. Several GPUs come from one PCIe root complex
-when one has enough free, the smallest such; otherwise from as few root complexes as possible.
+A share goes to the fullest GPU that still has room, so that whole devices stay whole. Several GPUs come from
+one PCIe root complex when one has enough free, the smallest such; otherwise from as few root complexes as
+possible.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def choose_gpus(state: ClusterState, row: int, request: GpuRequest) -> tuple[int
     usable = np.flatnonzero(free >= request.milli)
     if usable.size < request.count:
         raise InternalError(
-            f"{state.node(row).name!r} has {usable.size} GPUs with {request.milli} thousandths free, {request.count} are needed"
+            f"{state.node(row).name!r} has {usable.size} GPUs with {request.milli} thousandths free, "
+            f"{request.count} are needed"
         )
     if request.count == 1:
         return (int(usable[np.argmin(free[usable])]),)

@@ -1,8 +1,9 @@
 """Greedy placement with live capacity.
 
-Tasks are taken in the plan's order. Each goes to the feasible node with the highest score, and holds its resources there
-before the next is looked at, so one batch never overcommits a node. Ties go to the lowest row, or to the engine's generator when the
-plan says so. A shape that found no node is not tried again in the cycle, unless its pod affinity could have been met since.
+Tasks are taken in the plan's order. Each goes to the feasible node with the highest score, and holds its
+resources there before the next is looked at, so one batch never overcommits a node. Ties go to the lowest
+row, or to the engine's generator when the plan says so. A shape that found no node is not tried again in the
+cycle, unless its pod affinity could have been met since.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Decoded:
 
     placed: list[tuple[PendingTask, Placed]] = field(default_factory=list[tuple[PendingTask, Placed]])
     waiting: list[tuple[PendingTask, Wait]] = field(default_factory=list[tuple[PendingTask, Wait]])
-    infeasible: list[tuple[PendingTask, Infeasible]] = field(default_factory=list[tuple[PendingTask, Infeasible]])
+    infeasible: list[tuple[PendingTask, Infeasible]] = field(
+        default_factory=list[tuple[PendingTask, Infeasible]]
+    )
 
 
 class GreedyDecoder:
@@ -55,7 +58,9 @@ class GreedyDecoder:
         seen = bytearray(len(view.pending))
         for index in plan.order:
             if not 0 <= index < len(seen) or seen[index]:
-                raise InternalError(f"plan of {policy_name!r} orders task {index} of {len(seen)} twice or out of range")
+                raise InternalError(
+                    f"plan of {policy_name!r} orders task {index} of {len(seen)} twice or out of range"
+                )
             seen[index] = 1
             task = view.pending[index]
             shape = task.task.shape
@@ -75,7 +80,9 @@ class GreedyDecoder:
                 decoded.waiting.append((task, refusal))
         if len(plan.order) < len(seen):
             held_back = Wait(f"{policy_name} holds the task back")
-            decoded.waiting += [(view.pending[i], held_back) for i, was_seen in enumerate(seen) if not was_seen]
+            decoded.waiting += [
+                (view.pending[i], held_back) for i, was_seen in enumerate(seen) if not was_seen
+            ]
         return decoded
 
     def _choose(
@@ -100,7 +107,13 @@ class GreedyDecoder:
         return row, _NO_REFUSAL
 
     def _place(
-        self, pending: PendingTask, plan: Plan, index: int, row: int, filters: CompiledFilters, policy_name: str
+        self,
+        pending: PendingTask,
+        plan: Plan,
+        index: int,
+        row: int,
+        filters: CompiledFilters,
+        policy_name: str,
     ) -> Placed:
         shape = pending.task.shape
         gpus: tuple[int, ...] = ()
@@ -141,5 +154,7 @@ _NO_REFUSAL = Wait("")
 def _in_words(refused: dict[str, int], node_count: int) -> str:
     if node_count == 0:
         return "the cluster has no nodes"
-    parts = ", ".join(f"{count} by {name}" for name, count in sorted(refused.items(), key=lambda part: (-part[1], part[0])))
+    parts = ", ".join(
+        f"{count} by {name}" for name, count in sorted(refused.items(), key=lambda part: (-part[1], part[0]))
+    )
     return f"0/{node_count} nodes can take the pod: refused {parts}"

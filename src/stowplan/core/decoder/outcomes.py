@@ -29,8 +29,9 @@ class Placed:
 class Wait:
     """Some node could take the task later, none can now (or the policy would rather wait).
 
-    Next: it stays in the queue and is looked at again when pods end or nodes change; its pod carries `PodScheduled=False,
-    Unschedulable` with the counts, so that cluster autoscalers see it. `refused` counts nodes per filter.
+    Next: it stays in the queue and is looked at again when pods end or nodes change; its pod carries
+    `PodScheduled=False, Unschedulable` with the counts, so that cluster autoscalers see it. `refused` counts
+    nodes per filter.
     """
 
     reason: str
@@ -41,7 +42,8 @@ class Wait:
 class Infeasible:
     """No node could take the task even if it were empty.
 
-    Next: reported at once; looked at again only when nodes, storage or the task itself change. `refused` counts nodes per filter.
+    Next: reported at once; looked at again only when nodes, storage or the task itself change. `refused`
+    counts nodes per filter.
     """
 
     reason: str

@@ -1,7 +1,7 @@
 """Growable columns: node labels as integers, and counters by row.
 
-A label column maps each row to a small integer, so that a selector is evaluated once per distinct value and then looked up for
-all nodes at once.
+A label column maps each row to a small integer, so that a selector is evaluated once per distinct value and
+then looked up for all nodes at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ABSENT = -1
 class LabelColumn:
     """The values of one label key over all rows.
 
-    `value_ids` has shape (capacity,), int32; `values[id]` is the text. Ids are never reused, so they stay valid for readers.
+    `value_ids` has shape (capacity,), int32; `values[id]` is the text. Ids are never reused, so they stay
+    valid for readers.
     """
 
     __slots__ = ("_id_of", "value_ids", "values")
@@ -45,6 +46,14 @@ class LabelColumn:
     def id_of(self, value: str) -> int:
         """Return the id of `value`, or ABSENT when no node ever had it."""
         return self._id_of.get(value, ABSENT)
+
+    def copy(self) -> LabelColumn:
+        """Return an independent copy."""
+        other = LabelColumn(0)
+        other.value_ids = self.value_ids.copy()
+        other.values = self.values.copy()
+        other._id_of = self._id_of.copy()
+        return other
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
@@ -85,6 +94,12 @@ class RowCounter:
     def items(self) -> Iterator[tuple[int, int]]:
         """Iterate over (row, count)."""
         return iter(self._count_of.items())
+
+    def copy(self) -> RowCounter:
+        """Return an independent copy."""
+        other = RowCounter()
+        other._count_of = self._count_of.copy()
+        return other
 
     def total(self) -> int:
         """Return the sum over all rows."""

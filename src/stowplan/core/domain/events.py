@@ -1,6 +1,7 @@
 """What can happen to a cluster. `ClusterState.apply` is the only way to change one.
 
-Events are values: drivers make them from the API server's watch or from simulated time, and snapshots catch up by replaying them.
+Events are values: drivers make them from the API server's watch or from simulated time, and snapshots catch
+up by replaying them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass | CsiNod
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod on a node. `gpus` are the node's GPU indexes that it uses; a terminating pod still holds its resources."""
+    """A pod on a node. `gpus` are GPU indexes of the node; a terminating pod still holds its resources."""
 
     key: str
     shape: PodShape

@@ -8,7 +8,16 @@ from stowplan.core.domain.pod import Taint
 from stowplan.core.domain.resources import Resources
 from stowplan.core.domain.selectors import Labels
 
-__all__ = ["HOSTNAME_LABEL", "MACHINE_TYPE_LABEL", "RACK_LABEL", "ZONE_LABEL", "Disk", "Gpu", "Hardware", "Node"]
+__all__ = [
+    "HOSTNAME_LABEL",
+    "MACHINE_TYPE_LABEL",
+    "RACK_LABEL",
+    "ZONE_LABEL",
+    "Disk",
+    "Gpu",
+    "Hardware",
+    "Node",
+]
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -28,7 +37,8 @@ class Gpu:
 class Disk:
     """A disk with a token bucket: `burst_*` holds while credits last, `base_*` when the bucket is empty.
 
-    With no bucket (`credits_bytes` 0) the base rate always holds. Rates are bytes per second and operations per second.
+    With no bucket (`credits_bytes` 0) the base rate always holds. Rates are bytes per second and operations
+    per second.
     """
 
     base_bytes_per_s: float

@@ -1,12 +1,12 @@
 """What a pod asks of a node: everything that decides where it may run, and nothing else.
 
-Pods of one template share one `PodShape` object, equal shapes are equal by content, and the scheduler scores each
-shape once a cycle however many pods wait with it.
+Pods of one template share one `PodShape` object, equal shapes are equal by content, and the scheduler scores
+each shape once a cycle however many pods wait with it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from stowplan.core.domain.resources import Resources
@@ -66,7 +66,10 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Lets a pod onto nodes with matching taints; empty key with `Exists` matches every taint, no effect every effect."""
+    """Lets a pod onto nodes with matching taints.
+
+    An empty key with `Exists` matches every taint, effect None every effect.
+    """
 
     key: str = ""
     operator: TolerationOperator = TolerationOperator.EQUAL
@@ -94,9 +97,10 @@ class NodeAffinity:
 class PodAffinityTerm:
     """A relation to other pods within one topology domain.
 
-    `selector` None matches no pod. `namespaces` empty and `namespace_selector` None mean the pod's own namespace; an empty
-    `namespace_selector` means all. `match_label_keys` and `mismatch_label_keys` are already merged into `selector` for pods
-    read from an API server (it does so at creation) and by our reader for pods from files.
+    `selector` None matches no pod. `namespaces` empty and `namespace_selector` None mean the pod's own
+    namespace; an empty `namespace_selector` means all. `match_label_keys` and `mismatch_label_keys` are
+    already merged into `selector` for pods read from an API server (it does so at creation) and by our reader
+    for pods from files.
     """
 
     topology_key: str
@@ -117,8 +121,8 @@ class WeightedPodAffinityTerm:
 class SpreadConstraint:
     """A topology spread constraint (KEP-895 and its extensions).
 
-    `honor_node_affinity` and `honor_node_taints` are the node inclusion policies (API defaults: Honor and Ignore).
-    `selector` already contains the requirements from `matchLabelKeys`; None matches no pod.
+    `honor_node_affinity` and `honor_node_taints` are the node inclusion policies (API defaults: Honor and
+    Ignore). `selector` already contains the requirements from `matchLabelKeys`; None matches no pod.
     """
 
     max_skew: int
@@ -143,8 +147,8 @@ class HostPort:
 class InlineDisk:
     """A disk named in the pod itself that kube-scheduler keeps from conflicting use (VolumeRestrictions).
 
-    `kind` is `gcePersistentDisk`, `awsElasticBlockStore`, `iscsi` or `rbd`; `identity` the fields that make two of them one
-    disk (for rbd also the monitors, any of which in common means the same cluster).
+    `kind` is `gcePersistentDisk`, `awsElasticBlockStore`, `iscsi` or `rbd`; `identity` the fields that make
+    two of them one disk (for rbd also the monitors, any of which in common means the same cluster).
     """
 
     kind: str
@@ -157,8 +161,9 @@ class InlineDisk:
 class PodVolume:
     """A volume of the pod that bears on placement.
 
-    Exactly one of `claim` (name of a PersistentVolumeClaim in the pod's namespace), `disk` and `csi_driver` (inline CSI
-    volume) is set. `is_ephemeral` marks a claim made from the pod's own template: it must be owned by the pod.
+    Exactly one of `claim` (name of a PersistentVolumeClaim in the pod's namespace), `disk` and `csi_driver`
+    (inline CSI volume) is set. `is_ephemeral` marks a claim made from the pod's own template: it must be
+    owned by the pod.
     """
 
     name: str
@@ -170,9 +175,10 @@ class PodVolume:
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """GPUs as a sharing cluster counts them: `count` devices, `milli` thousandths of each (1000: whole devices).
+    """GPUs as a sharing cluster counts them: `count` devices, `milli` thousandths of each.
 
-    A share of less than a whole device needs `count` 1. `models` limits the GPU model, empty accepts any.
+    1000 asks for whole devices. A share of less than a whole device needs `count` 1. `models` limits the GPU
+    model, empty accepts any.
     """
 
     count: int
@@ -184,9 +190,10 @@ class GpuRequest:
 class PodShape:
     """Everything about a pod that decides where it may run and how well it fits there.
 
-    `requests` is what kube-scheduler counts (containers, sidecars, init containers, overhead, pod-level resources); it does
-    not include the pod itself, of which every node takes a limited number. `score_cpu_milli` and `score_memory_bytes` are the
-    requests used in scoring, where a container without a request counts as 100 milli-cores and 200 MiB.
+    `requests` is what kube-scheduler counts (containers, sidecars, init containers, overhead, pod-level
+    resources); it does not include the pod itself, of which every node takes a limited number.
+    `score_cpu_milli` and `score_memory_bytes` are the requests used in scoring, where a container without a
+    request counts as 100 milli-cores and 200 MiB.
     """
 
     namespace: str = "default"
@@ -219,14 +226,15 @@ class PodShape:
         object.__setattr__(self, "_hash", hash(self._content()))
 
     def _content(self) -> tuple[object, ...]:
-        return (
-            self.namespace, self.labels, self.requests, self.score_cpu_milli, self.score_memory_bytes, self.gpu,
-            self.node_name, self.node_selector, self.node_affinity, self.affinity, self.anti_affinity,
-            self.preferred_affinity, self.preferred_anti_affinity, self.tolerations, self.spread, self.host_ports,
-            self.volumes, self.images, self.scheduling_gates, self.resource_claims, self.priority,
-            self.scheduler_name, self.host_network,
-        )  # fmt: skip
+        return tuple(getattr(self, name) for name in _CONTENT)
 
     def __hash__(self) -> int:
         """Return the hash by content, computed once."""
         return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild by content: string hashes, and so the cached one, differ between processes."""
+        return (PodShape, self._content())
+
+
+_CONTENT = tuple(item.name for item in fields(PodShape) if item.init)

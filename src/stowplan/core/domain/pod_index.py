@@ -1,7 +1,7 @@
 """Where pods of each kind are: the inverse indexes that inter-pod rules and volumes are evaluated with.
 
-A cluster has many pods but few distinct (namespace, labels) groups, affinity terms and claims; each is stored once with a count
-per row.
+A cluster has many pods but few distinct (namespace, labels) groups, affinity terms and claims; each is stored
+once with a count per row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,15 @@ class TermOwner:
 class PodIndex:
     """Counts per row of what the bound pods are, ask for and hold."""
 
-    __slots__ = ("affinity_terms", "anti_affinity_terms", "claims", "disks", "groups", "host_ports", "inline_csi")
+    __slots__ = (
+        "affinity_terms",
+        "anti_affinity_terms",
+        "claims",
+        "disks",
+        "groups",
+        "host_ports",
+        "inline_csi",
+    )
 
     def __init__(self) -> None:
         """Start with no pods."""
@@ -52,6 +60,14 @@ class PodIndex:
         self.claims: dict[tuple[str, str], RowCounter] = {}
         self.disks: dict[InlineDisk, RowCounter] = {}
         self.inline_csi: dict[tuple[str, str], RowCounter] = {}  # (driver, pod key/volume name)
+
+    def copy(self) -> PodIndex:
+        """Return an independent copy."""
+        other = PodIndex()
+        for name in self.__slots__:
+            table: dict[Hashable, RowCounter] = getattr(self, name)
+            setattr(other, name, {key: counter.copy() for key, counter in table.items()})
+        return other
 
     def count(self, pod: BoundPod, row: int, by: int) -> None:
         """Add (`by` = 1) or remove (`by` = −1) a pod on `row`."""
@@ -64,7 +80,9 @@ class PodIndex:
         for term in shape.anti_affinity:
             _count(self.anti_affinity_terms, TermOwner(shape.namespace, term), row, by)
         for weighted in shape.preferred_anti_affinity:
-            _count(self.anti_affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by)
+            _count(
+                self.anti_affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by
+            )
         for port in shape.host_ports:
             _count(self.host_ports, port, row, by)
         for volume in shape.volumes:

@@ -1,6 +1,7 @@
 """How far a submitted workflow has come, and who runs where.
 
-Drivers feed ends and failures in; policies read what remains. Every update costs the edges of the task it concerns.
+Drivers feed ends and failures in; policies read what remains. Every update costs the edges of the task it
+concerns.
 """
 
 from __future__ import annotations
@@ -39,8 +40,15 @@ class WorkflowProgress:
     """
 
     __slots__ = (
-        "key", "open_tasks", "remaining_work_s", "status", "submitted_s", "unfinished_parents", "upward_rank_s", "workflow",
-    )  # fmt: skip
+        "key",
+        "open_tasks",
+        "remaining_work_s",
+        "status",
+        "submitted_s",
+        "unfinished_parents",
+        "upward_rank_s",
+        "workflow",
+    )
 
     def __init__(self, key: str, workflow: Workflow, submitted_s: float) -> None:
         """Start with every task waiting; call `start` for the entry tasks."""
@@ -48,7 +56,9 @@ class WorkflowProgress:
         self.workflow = workflow
         self.submitted_s = submitted_s
         self.status: NDArray[np.int8] = np.zeros(len(workflow), dtype=np.int8)
-        self.unfinished_parents: NDArray[np.int32] = np.array([len(p) for p in workflow.parents], dtype=np.int32)
+        self.unfinished_parents: NDArray[np.int32] = np.array(
+            [len(p) for p in workflow.parents], dtype=np.int32
+        )
         self.remaining_work_s = float(workflow.expected_s.sum())
         self.upward_rank_s = workflow.upward_ranks()
         self.open_tasks = len(workflow)
@@ -119,12 +129,13 @@ class WorkflowProgress:
 
     def _story(self, index: int, to: TaskStatus) -> str:
         name = self.workflow.tasks[index].name
-        return f"workflow {self.key!r}: task {name!r} is {TaskStatus(int(self.status[index])).name}; it cannot become {to.name}"
+        status = TaskStatus(int(self.status[index]))
+        return f"workflow {self.key!r}: task {name!r} is {status.name}; it cannot become {to.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingTask:
-    """A task whose parents are done and that has no node yet. `key` is unique among all pods of the cluster."""
+    """A task whose parents are done and that has no node yet. `key` is unique among the pods of a cluster."""
 
     key: str
     progress: WorkflowProgress

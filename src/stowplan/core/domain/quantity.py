@@ -1,10 +1,11 @@
 """Kubernetes resource quantities: text in, exact integers out.
 
-Grammar and rounding follow the API's `resource.Quantity` (apimachinery, `pkg/api/resource/quantity.go`): a decimal number
-followed by a binary suffix (Ki … Ei), a decimal suffix (n u m k M G T P E) or an exponent (e3, E-2). Values finer than a
-nano-unit round up to one; `value` and `milli_value` round up to whole units and milli-units. A bare `E` is exa, `E` followed by a
-number is an exponent. Amounts that do not fit in a signed 64-bit integer are refused here, where Kubernetes would
-silently cap them, because a capped request schedules something else than what was asked for.
+Grammar and rounding follow the API's `resource.Quantity` (apimachinery, `pkg/api/resource/quantity.go`): a
+decimal number followed by a binary suffix (Ki … Ei), a decimal suffix (n u m k M G T P E) or an exponent (e3,
+E-2). Values finer than a nano-unit round up to one; `value` and `milli_value` round up to whole units and
+milli-units. A bare `E` is exa, `E` followed by a number is an exponent. Amounts that do not fit in a signed
+64-bit integer are refused here, where Kubernetes would silently cap them, because a capped request schedules
+something else than what was asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ __all__ = ["MAX_INT64", "format_bytes", "format_cpu", "milli_value", "parse_quan
 
 MAX_INT64: Final = 2**63 - 1
 
-_MAX_EXPONENT: Final = 1000  # beyond any 63-bit amount; keeps hostile exponents from allocating gigabytes of digits
+_MAX_EXPONENT: Final = (
+    1000  # beyond any 63-bit amount; keeps hostile exponents from allocating gigabytes of digits
+)
 _SCALE: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -52,13 +55,15 @@ def _parse_text(text: str) -> Fraction:
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise InvalidQuantity(
-            f"quantity {text!r} is not a number with an optional suffix; write it like '500m', '2', '1.5Gi' or '1e3'"
+            f"quantity {text!r} is not a number with an optional suffix; write it like '500m' or '1.5Gi'"
         )
     number = Fraction(match["number"])
     if match["exponent"] is not None:
         exponent = int(match["exponent"])
         if abs(exponent) > _MAX_EXPONENT:
-            raise InvalidQuantity(f"quantity {text!r} has an exponent beyond ±{_MAX_EXPONENT}; use a smaller one")
+            raise InvalidQuantity(
+                f"quantity {text!r} has an exponent beyond ±{_MAX_EXPONENT}; use a smaller one"
+            )
         scale = Fraction(10) ** exponent
     else:
         suffix = match["suffix"]
@@ -75,26 +80,33 @@ def _parse_text(text: str) -> Fraction:
     return Fraction(nanos, _NANO)
 
 
-def parse_quantity(quantity: str | int | float) -> Fraction:
+def parse_quantity(quantity: str | float) -> Fraction:
     """Return the exact, non-negative amount of a Kubernetes quantity.
 
-    Numbers are accepted because YAML writes `cpu: 2` without quotes. The result is a multiple of 10⁻⁹, rounded up.
+    Numbers are accepted because YAML writes `cpu: 2` without quotes. The result is a multiple of 10⁻⁹,
+    rounded up.
 
     Raises:
         InvalidQuantity: not a quantity, negative, NaN or infinite, or larger than 2⁶³−1.
     """
-    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise InvalidQuantity(f"quantity {quantity!r} is a {type(quantity).__name__}; write a number or a string")
+    if isinstance(
+        quantity, bool
+    ):  # YAML's `yes` and `on` arrive as booleans, which Python takes for integers
+        raise InvalidQuantity(f"quantity {quantity!r} is a boolean; write a number or a string")
+    if not isinstance(quantity, str | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]  (comes from YAML)
+        raise InvalidQuantity(
+            f"quantity {quantity!r} is a {type(quantity).__name__}; write a number or a string"
+        )
     return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def value(quantity: str | int | float) -> int:
+def value(quantity: str | float) -> int:
     """Return the amount in whole units, rounded up (bytes, devices, pods)."""
     amount = parse_quantity(quantity)
     return -(-amount.numerator // amount.denominator)
 
 
-def milli_value(quantity: str | int | float) -> int:
+def milli_value(quantity: str | float) -> int:
     """Return the amount in thousandths, rounded up (CPU is counted in milli-cores).
 
     Raises:

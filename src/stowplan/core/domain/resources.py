@@ -1,7 +1,7 @@
 """Amounts of named resources, in the integers the scheduler counts with.
 
-CPU is counted in milli-cores, everything else in whole units (bytes of memory, ephemeral storage and huge pages; devices of an
-extended resource), as kube-scheduler does (`framework.Resource`).
+CPU is counted in milli-cores, everything else in whole units (bytes of memory, ephemeral storage and huge
+pages; devices of an extended resource), as kube-scheduler does (`framework.Resource`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _BYTE_RESOURCES: Final = (MEMORY, EPHEMERAL_STORAGE)
 class Resources(Mapping[str, int]):
     """An immutable, hashable map from resource name to amount; absent means zero.
 
-    Units: milli-cores for `cpu`, bytes for `memory`, `ephemeral-storage` and `hugepages-*`, counts for the rest.
+    Units: milli-cores for `cpu`, bytes for `memory`, `ephemeral-storage` and `hugepages-*`, counts for the
+    rest.
     """
 
     __slots__ = ("_amounts", "_hash")
 
     def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
-        """Keep `amounts`; zero amounts are kept, because asking for zero of a resource differs from not naming it.
+        """Keep `amounts`, zeros too: asking for zero of a resource differs from not naming it.
 
         Raises:
             InvalidQuantity: an amount is negative or does not fit in 63 bits.
@@ -80,7 +81,9 @@ class Resources(Mapping[str, int]):
 
     def __repr__(self) -> str:
         """Show the amounts in Kubernetes notation."""
-        inside = ", ".join(f"{name}={describe_amount(name, amount)}" for name, amount in self._amounts.items())
+        inside = ", ".join(
+            f"{name}={describe_amount(name, amount)}" for name, amount in self._amounts.items()
+        )
         return f"Resources({inside})"
 
     def plus(self, other: Mapping[str, int]) -> Resources:

@@ -1,7 +1,7 @@
 """Label selectors and node selector terms, with the API's semantics.
 
-Source: apimachinery `labels.Requirement` and component-helpers `nodeaffinity`. `NotIn` and `DoesNotExist` match an object that
-lacks the key; `Gt` and `Lt` compare base-10 integers and never match what is not one.
+Source: apimachinery `labels.Requirement` and component-helpers `nodeaffinity`. `NotIn` and `DoesNotExist`
+match an object that lacks the key; `Gt` and `Lt` compare base-10 integers and never match what is not one.
 """
 
 from __future__ import annotations
@@ -71,11 +71,15 @@ class Requirement:
         """
         count = len(self.values)
         if self.operator in (Operator.IN, Operator.NOT_IN) and count == 0:
-            raise InvalidObject(f"selector on {self.key!r}: operator {self.operator} needs at least one value")
+            raise InvalidObject(
+                f"selector on {self.key!r}: operator {self.operator} needs at least one value"
+            )
         if self.operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and count != 0:
             raise InvalidObject(f"selector on {self.key!r}: operator {self.operator} takes no values")
         if self.operator in (Operator.GT, Operator.LT) and count != 1:
-            raise InvalidObject(f"selector on {self.key!r}: operator {self.operator} takes exactly one integer")
+            raise InvalidObject(
+                f"selector on {self.key!r}: operator {self.operator} takes exactly one integer"
+            )
 
     def matches_value(self, label: str | None) -> bool:
         """Tell whether an object whose label `key` is `label` (None: absent) meets the requirement."""
@@ -110,7 +114,9 @@ class LabelSelector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether `labels` meet every requirement."""
-        return all(requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements)
+        return all(
+            requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements
+        )
 
     def and_also(self, *more: Requirement) -> LabelSelector:
         """Return this selector with further requirements."""

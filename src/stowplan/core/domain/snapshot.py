@@ -1,42 +1,40 @@
 """Immutable snapshots of a cluster whose cost is what changed since the last, not the size of the cluster.
 
-A pool keeps copies of the state ("replicas") and the events since each was current. Taking a snapshot leases the most recent free
-replica, replays what it missed, and freezes it; releasing the snapshot (or dropping the last reference to it) returns the replica.
-Only when every replica is leased is a full copy made; `full_copies` counts them, so that a driver that hoards
-snapshots shows.
+A pool keeps copies of the state ("replicas") and the events since each was current. Taking a snapshot leases
+the most recent free replica, replays what it missed, and freezes it; releasing the snapshot (or dropping the
+last reference to it) returns the replica. Only when every replica is leased is a full copy made;
+`full_copies` counts them, so that a driver that hoards snapshots shows.
 """
 
 from __future__ import annotations
 
-import copy
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.domain.events import ClusterEvent
-from stowplan.core.domain.state import ClusterState
+from stowplan.core.domain.state import ARRAYS, ClusterState
 from stowplan.errors import InternalError
 
 __all__ = ["Snapshot", "SnapshotPool"]
 
-_ARRAYS = (
-    "allocatable", "requested", "scored", "gpu_free_milli", "is_node", "is_unschedulable", "taint_set_ids", "gpu_model_ids",
-)  # fmt: skip
 _SPARE_REPLICAS = 2
 _LOG_LIMIT = 65536
 
 
 class Snapshot:
-    """A cluster at one moment. `state` refuses events and its arrays refuse writes; see `ClusterState` for the arrays."""
+    """A cluster at one moment. `state` refuses events and its arrays refuse writes."""
 
-    __slots__ = ("__weakref__", "_finalizer", "_state", "version")
+    __slots__ = ("__weakref__", "_give_back", "_state", "version")
 
-    def __init__(self, state: ClusterState, version: int, finalizer: weakref.finalize[..., object] | None) -> None:
+    def __init__(self, state: ClusterState, version: int, give_back: Callable[[], None]) -> None:
         """Wrap a frozen state; use `SnapshotPool.snapshot`."""
         self._state: ClusterState | None = state
         self.version = version
-        self._finalizer = finalizer
+        self._give_back = weakref.finalize(self, give_back)
 
     @property
     def state(self) -> ClusterState:
@@ -51,15 +49,12 @@ class Snapshot:
 
     def copy_state(self) -> ClusterState:
         """Return an independent, changeable copy: where what-if placements are tried."""
-        changeable = copy.deepcopy(self.state)
-        _set_frozen(changeable, frozen=False)
-        return changeable
+        return self.state.copy()
 
     def release(self) -> None:
         """Give the replica back early; the snapshot cannot be read afterwards."""
         self._state = None
-        if self._finalizer is not None:
-            self._finalizer()
+        self._give_back()
 
 
 class _Replica:
@@ -97,7 +92,7 @@ class SnapshotPool:
         self.state.apply(event)
         self._version += 1
         self._log.append(event)
-        if len(self._log) > _LOG_LIMIT:
+        if len(self._log) > 2 * _LOG_LIMIT:
             self._drop_old_events()
 
     def snapshot(self) -> Snapshot:
@@ -110,34 +105,33 @@ class SnapshotPool:
                 replica.state.apply(event)
             replica.version = self._version
         else:
-            replica = _Replica(copy.deepcopy(self.state), self._version)
+            replica = _Replica(self.state.copy(), self._version)
             self._replicas.append(replica)
             self.full_copies += 1
         _set_frozen(replica.state, frozen=True)
         replica.is_leased = True
-        snapshot = Snapshot(replica.state, self._version, None)
-        snapshot._finalizer = weakref.finalize(snapshot, self._give_back, replica)  # noqa: SLF001  (same module)
         self._drop_old_events()
-        return snapshot
+        return Snapshot(replica.state, self._version, partial(self._take_back, replica))
 
-    def _give_back(self, replica: _Replica) -> None:
+    def _take_back(self, replica: _Replica) -> None:
         replica.is_leased = False
         free = [other for other in self._replicas if not other.is_leased]
         if len(free) > _SPARE_REPLICAS:
             self._replicas.remove(min(free, key=lambda candidate: candidate.version))
+        self._drop_old_events()
 
     def _drop_old_events(self) -> None:
-        if len(self._log) > _LOG_LIMIT:  # replicas that fell too far behind are cheaper to copy than to replay
-            self._replicas = [r for r in self._replicas if r.is_leased or r.version > self._version - _LOG_LIMIT // 2]
-        oldest = min((r.version for r in self._replicas if not r.is_leased), default=self._version)
-        leased = min((r.version for r in self._replicas if r.is_leased), default=self._version)
-        keep_from = max(min(oldest, leased), self._version - _LOG_LIMIT)
-        del self._log[: keep_from - self._log_start]
-        self._log_start = max(self._log_start, keep_from)
+        # A replica that fell behind the log is cheaper to copy anew than to replay: it is dropped once free.
+        oldest = min((replica.version for replica in self._replicas), default=self._version)
+        keep_from = max(oldest, self._version - _LOG_LIMIT)
+        if keep_from > self._log_start:
+            del self._log[: keep_from - self._log_start]
+            self._log_start = keep_from
+        self._replicas = [r for r in self._replicas if r.is_leased or r.version >= self._log_start]
 
 
 def _set_frozen(state: ClusterState, *, frozen: bool) -> None:
     state.is_frozen = frozen
-    for name in _ARRAYS:
+    for name in ARRAYS:
         array: NDArray[np.generic] = getattr(state, name)
         array.flags.writeable = not frozen

@@ -1,7 +1,8 @@
 """The cluster as struct of arrays: one row per node, one column per resource, changed only by events.
 
-Every change costs what it touches. A journal of the rows that each change touched lets readers (compiled constraints, scores,
-snapshots) catch up with the same economy. Rows are stable while a node exists; the row of a removed node is reused.
+Every change costs what it touches. A journal of the rows that each change touched lets readers (compiled
+constraints, scores, snapshots) catch up with the same economy. Rows are stable while a node exists; the row
+of a removed node is reused.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +35,27 @@ from stowplan.core.domain.selectors import Labels
 from stowplan.core.domain.storage_index import StorageIndex
 from stowplan.errors import InternalError, InvalidObject, StateConflict
 
-__all__ = ["CPU_COLUMN", "MEMORY_COLUMN", "PODS_COLUMN", "Change", "ChangeKind", "ClusterState"]
+__all__ = ["ARRAYS", "CPU_COLUMN", "MEMORY_COLUMN", "PODS_COLUMN", "Change", "ChangeKind", "ClusterState"]
 
 CPU_COLUMN = 0
 MEMORY_COLUMN = 1
 PODS_COLUMN = 2
+ARRAYS = (
+    "allocatable",
+    "requested",
+    "scored",
+    "gpu_free_milli",
+    "is_node",
+    "is_unschedulable",
+    "taint_set_ids",
+    "gpu_model_ids",
+)
+"""Names of the arrays of a `ClusterState`."""
 _FIRST_COLUMNS = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 _FIRST_CAPACITY = 16
+S = TypeVar("S", bound=np.generic)
 _JOURNAL_LIMIT = 65536
+_CACHED_REQUESTS = 65536
 
 
 class ChangeKind(IntFlag):
@@ -54,7 +69,7 @@ class ChangeKind(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of the journal. `row` is −1 when the change is not about one node; `shape` is that of the pod."""
+    """One entry of the journal. `row` is −1 when it is not about one node; `shape` is that of the pod."""
 
     kind: ChangeKind
     row: int
@@ -65,10 +80,10 @@ class ClusterState:
     """Nodes, bound pods, namespaces and storage, with indexes for the scheduler.
 
     Arrays (first axis: rows, `capacity` long; rows of no node have `is_node` False):
-        allocatable, requested: int64 (capacity, resources); milli-cores, bytes, counts; columns as in `columns`.
-        scored: int64 (capacity, 2); milli-cores and bytes requested as scoring counts them.
-        gpu_free_milli: int32 (capacity, gpus); free thousandths of each GPU, −1 where the node has no such GPU.
-        is_node, is_unschedulable: bool (capacity,).
+        allocatable, requested: int64 (capacity, resources); milli-cores, bytes, counts; columns as in
+        `columns`. scored: int64 (capacity, 2); milli-cores and bytes requested as scoring counts them.
+        gpu_free_milli: int32 (capacity, gpus); free thousandths of each GPU, −1 where the node has no such
+        GPU. is_node, is_unschedulable: bool (capacity,).
         taint_set_ids: int32 (capacity,); index into `taint_sets`.
         gpu_model_ids: int32 (capacity,); index into `gpu_models`, −1 without GPUs.
     """
@@ -103,7 +118,7 @@ class ClusterState:
         self._journal_start = 0
         self._request_rows: dict[Resources, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
 
-    # ---- reading -------------------------------------------------------------------------------------------------
+    # ---- reading ----
 
     @property
     def node_count(self) -> int:
@@ -127,7 +142,9 @@ class ClusterState:
         """
         node = self.nodes[row]
         if node is None:
-            raise InternalError(f"row {row} holds no node (capacity {self.capacity}, {self.node_count} nodes)")
+            raise InternalError(
+                f"row {row} holds no node (capacity {self.capacity}, {self.node_count} nodes)"
+            )
         return node
 
     def rows(self) -> Iterator[tuple[str, int]]:
@@ -135,33 +152,60 @@ class ClusterState:
         return iter(self._row_of.items())
 
     def changes_since(self, sequence: int) -> list[Change] | None:
-        """Return the journal after `sequence`, or None when it reaches back further than is kept: then start over."""
+        """Return the journal after `sequence`, or None when that is no longer kept: then start over."""
         if sequence < self._journal_start:
             return None
         return self._journal[sequence - self._journal_start :]
 
     def request_vector(self, requests: Resources) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return the columns and amounts that `requests` occupies, the pod itself included; new resources get a column."""
+        """Return the columns and amounts of `requests` and the pod itself; new resources get a column."""
         cached = self._request_rows.get(requests)
         if cached is None:
             columns = [PODS_COLUMN, *(self._column(name) for name in requests)]
             amounts = [1, *requests.values()]
             cached = (np.array(columns, dtype=np.intp), np.array(amounts, dtype=np.int64))
+            if len(self._request_rows) >= _CACHED_REQUESTS:
+                self._request_rows.clear()
             self._request_rows[requests] = cached
         return cached
 
-    # ---- changing ------------------------------------------------------------------------------------------------
+    def copy(self) -> ClusterState:
+        """Return an independent, changeable copy; immutable values (nodes, pods, shapes) are shared."""
+        other = ClusterState()
+        other.capacity = self.capacity
+        for name in ARRAYS:
+            setattr(other, name, getattr(self, name).copy())
+        other.columns = self.columns.copy()
+        other.taint_sets = self.taint_sets.copy()
+        other.gpu_models = self.gpu_models.copy()
+        other.labels = {key: column.copy() for key, column in self.labels.items()}
+        other.images = {image: sizes.copy() for image, sizes in self.images.items()}
+        other.nodes = self.nodes.copy()
+        other.pods = self.pods.copy()
+        other.pods_on = [pods.copy() for pods in self.pods_on]
+        other.index = self.index.copy()
+        other.storage = self.storage.copy()
+        other.namespaces = self.namespaces.copy()
+        other._row_of = self._row_of.copy()
+        other._free_rows = self._free_rows.copy()
+        other._taint_set_id_of = self._taint_set_id_of.copy()
+        other._journal_start = self.sequence  # readers of the copy start afresh
+        return other
+
+    # ---- changing ----
 
     def apply(self, event: ClusterEvent) -> None:
         """Apply one event.
 
         Raises:
-            StateConflict: the event contradicts the state (pod bound twice, unknown node or pod, node removed under pods).
-            InvalidObject: a GPU index that the node does not have, or a pod that names `pods` as a resource.
-            InternalError: this state is the frozen one of a snapshot.
+            StateConflict: the event contradicts the state (pod bound twice, unknown node or pod, node removed
+            under pods). InvalidObject: a GPU index that the node does not have, or a pod that names `pods` as
+            a resource. InternalError: this state is the frozen one of a snapshot.
         """
         if self.is_frozen:
-            raise InternalError("a snapshot was asked to change; apply events to the ClusterState it was taken from")
+            raise InternalError(
+                "a snapshot was asked to change; apply events to the ClusterState it was taken from"
+            )
         match event:
             case PodBound():
                 self._bind(event.pod, event.node_name)
@@ -191,10 +235,14 @@ class ClusterState:
     def _bind(self, pod: BoundPod, node_name: str) -> None:
         row = self._row_of.get(node_name, -1)
         if row < 0:
-            raise StateConflict(f"pod {pod.key!r} is bound to the unknown node {node_name!r}; add the node first")
+            raise StateConflict(
+                f"pod {pod.key!r} is bound to the unknown node {node_name!r}; add the node first"
+            )
         if pod.key in self.pods:
             held = self.node(self.pods[pod.key][1]).name
-            raise StateConflict(f"pod {pod.key!r} is already bound to {held!r}; remove it before binding it again")
+            raise StateConflict(
+                f"pod {pod.key!r} is already bound to {held!r}; remove it before binding it again"
+            )
         self._occupy(pod, row, 1)
         self.pods[pod.key] = (pod, row)
         self.pods_on[row][pod.key] = pod
@@ -218,7 +266,9 @@ class ClusterState:
         if shape.gpu is not None:
             for gpu in pod.gpus:
                 if not (gpu < gpus.size and gpus[gpu] >= 0):
-                    raise InvalidObject(f"pod {pod.key!r} uses GPU {gpu} of {self.node(row).name!r}, which has none such")
+                    raise InvalidObject(
+                        f"pod {pod.key!r} uses GPU {gpu} of {self.node(row).name!r}, which has none such"
+                    )
             for gpu in pod.gpus:
                 gpus[gpu] -= by * shape.gpu.milli
         self.requested[row, columns] += by * amounts
@@ -258,7 +308,7 @@ class ClusterState:
         if self.pods_on[row]:
             some = next(iter(self.pods_on[row]))
             raise StateConflict(
-                f"node {name!r} still has {len(self.pods_on[row])} pods (one is {some!r}); remove them before the node"
+                f"node {name!r} still has {len(self.pods_on[row])} pods (one is {some!r}); remove them first"
             )
         self._clear_description(row)
         del self._row_of[name]
@@ -315,6 +365,7 @@ class ClusterState:
             empty = np.zeros((self.capacity, 1), dtype=np.int64)
             self.allocatable = np.concatenate([self.allocatable, empty], axis=1)
             self.requested = np.concatenate([self.requested, empty], axis=1)
+            self.allocatable.flags.writeable = self.requested.flags.writeable = not self.is_frozen
         return column
 
     def _grow(self) -> None:
@@ -323,8 +374,8 @@ class ClusterState:
         self.requested = _grown(self.requested, self.capacity, 0)
         self.scored = _grown(self.scored, self.capacity, 0)
         self.gpu_free_milli = _grown(self.gpu_free_milli, self.capacity, -1)
-        self.is_node = _grown(self.is_node, self.capacity, False)
-        self.is_unschedulable = _grown(self.is_unschedulable, self.capacity, False)
+        self.is_node = _grown(self.is_node, self.capacity, 0)
+        self.is_unschedulable = _grown(self.is_unschedulable, self.capacity, 0)
         self.taint_set_ids = _grown(self.taint_set_ids, self.capacity, 0)
         self.gpu_model_ids = _grown(self.gpu_model_ids, self.capacity, ABSENT)
         for column in self.labels.values():
@@ -333,7 +384,7 @@ class ClusterState:
         self.pods_on.extend({} for _ in range(old))
         self._free_rows.extend(range(self.capacity - 1, old - 1, -1))
 
-    # ---- checking ------------------------------------------------------------------------------------------------
+    # ---- checking ----
 
     def validate(self) -> None:
         """Check every invariant that ties the arrays and indexes together.
@@ -375,7 +426,7 @@ def _as_plain(table: dict[object, RowCounter]) -> dict[object, dict[int, int]]:
     return {key: dict(counter.items()) for key, counter in table.items()}
 
 
-def _grown(array: NDArray[np.generic], capacity: int, fill: int | bool) -> NDArray[np.generic]:
+def _grown(array: NDArray[S], capacity: int, fill: int) -> NDArray[S]:
     grown = np.full((capacity, *array.shape[1:]), fill, dtype=array.dtype)
     grown[: len(array)] = array
     return grown

@@ -28,6 +28,13 @@ class StorageIndex:
         self.csi_nodes: dict[str, CsiNode] = {}
         self.capacities: dict[str, CsiCapacity] = {}
 
+    def copy(self) -> StorageIndex:
+        """Return an independent copy."""
+        other = StorageIndex()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
     def set(self, item: StorageObject) -> None:
         """Add or replace an object."""
         match item:

@@ -36,7 +36,10 @@ class BindingMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:
-    """A volume. `node_affinity` None: reachable from every node. `claim` is the (namespace, name) it is reserved for."""
+    """A volume.
+
+    `node_affinity` None: reachable from every node. `claim` is the (namespace, name) it is reserved for.
+    """
 
     name: str
     capacity_bytes: int
@@ -58,7 +61,10 @@ class PersistentVolume:
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolumeClaim:
-    """A claim. `volume` is the bound volume's name, empty while unbound; `is_bound` has the API's bind annotation too."""
+    """A claim.
+
+    `volume` is the bound volume's name, empty while unbound; `is_fully_bound`: the binding is complete.
+    """
 
     namespace: str
     name: str

@@ -1,7 +1,7 @@
 """The physical work of a task: what it needs of a machine, phase by phase.
 
-Rates are those of the task running alone on the reference machine; physics (`core.physics`) says how fast it really goes beside
-others. One unit of work is one second alone on the reference machine.
+Rates are those of the task running alone on the reference machine; physics (`core.physics`) says how fast it
+really goes beside others. One unit of work is one second alone on the reference machine.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Phase:
     """A stretch of work with constant demands.
 
     `latency_share` is the share of the alone time that is exposed DRAM latency (m in the latency law, 0–1).
-    `disk_queue_bytes` is what the task keeps outstanding at the disk (queue depth × request size): disk bandwidth is
-    shared by it.
+    `disk_queue_bytes` is what the task keeps outstanding at the disk (queue depth × request size): disk
+    bandwidth is shared by it.
     """
 
     work_s: float
@@ -53,9 +53,9 @@ class Phase:
 class WorkProfile:
     """The whole work of one task.
 
-    `machine_factors` maps machine types to time factors against the reference machine (2.0: twice as slow there); types that
-    are not named run at 1. `anon_bytes` is memory that cannot be reclaimed, `cache_bytes` page cache that can. Limits
-    of None do not limit.
+    `machine_factors` maps machine types to time factors against the reference machine (2.0: twice as slow
+    there); types that are not named run at 1. `anon_bytes` is memory that cannot be reclaimed, `cache_bytes`
+    page cache that can. Limits of None do not limit.
     """
 
     phases: tuple[Phase, ...]

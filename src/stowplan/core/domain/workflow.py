@@ -1,7 +1,7 @@
 """A workflow: tasks and the order in which they may run, checked once to be a directed acyclic graph.
 
-Graph measures are computed on index arrays in topological order. Upward rank is HEFT's without communication (Topcuoglu,
-Hariri, Wu 2002): the longest path of expected seconds from a task to an exit, itself included.
+Graph measures are computed on index arrays in topological order. Upward rank is HEFT's without communication
+(Topcuoglu, Hariri, Wu 2002): the longest path of expected seconds from a task to an exit, itself included.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SHOWN = 8  # names listed in an error before "…"
 class Task:
     """One pod of a workflow.
 
-    `expected_s` is the duration that schedulers are told (from history, or the trace); what it really takes follows from
-    `work` and the machine it shares. `template` names the class of similar tasks (an Argo template, a Nextflow process).
-    `input_bytes` and `output_bytes` are totals of files read and written.
+    `expected_s` is the duration that schedulers are told (from history, or the trace); what it really takes
+    follows from `work` and the machine it shares. `template` names the class of similar tasks (an Argo
+    template, a Nextflow process). `input_bytes` and `output_bytes` are totals of files read and written.
     """
 
     name: str
@@ -46,7 +46,9 @@ class Task:
             InvalidWorkflow: `expected_s` is negative, NaN or infinite.
         """
         if not (math.isfinite(self.expected_s) and self.expected_s >= 0.0):
-            raise InvalidWorkflow(f"task {self.name!r}: expected_s is {self.expected_s}; it must be finite and ≥ 0")
+            raise InvalidWorkflow(
+                f"task {self.name!r}: expected_s is {self.expected_s}; it must be finite and ≥ 0"
+            )
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class Workflow:
     """A named DAG of tasks. `edges` are (parent, child) task names.
 
     Raises:
-        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, or a cycle; the message
-            names the tasks.
+        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, or a cycle;
+            the message names the tasks.
     """
 
     name: str
@@ -74,7 +76,9 @@ class Workflow:
         index_of: dict[str, int] = {}
         for index, task in enumerate(self.tasks):
             if task.name in index_of:
-                raise InvalidWorkflow(f"workflow {self.name!r}: task {task.name!r} occurs twice; names must be unique")
+                raise InvalidWorkflow(
+                    f"workflow {self.name!r}: task {task.name!r} occurs twice; names must be unique"
+                )
             index_of[task.name] = index
         parents: list[list[int]] = [[] for _ in self.tasks]
         children: list[list[int]] = [[] for _ in self.tasks]
@@ -83,11 +87,13 @@ class Workflow:
             for end in (parent, child):
                 if end not in index_of:
                     raise InvalidWorkflow(
-                        f"workflow {self.name!r}: edge {parent!r} → {child!r} names the unknown task {end!r}; "
-                        "add the task or remove the edge"
+                        f"workflow {self.name!r}: edge {parent!r} → {child!r} names the unknown task "
+                        f"{end!r}; add the task or remove the edge"
                     )
             if (parent, child) in seen:
-                raise InvalidWorkflow(f"workflow {self.name!r}: edge {parent!r} → {child!r} occurs twice; keep one")
+                raise InvalidWorkflow(
+                    f"workflow {self.name!r}: edge {parent!r} → {child!r} occurs twice; keep one"
+                )
             seen.add((parent, child))
             parents[index_of[child]].append(index_of[parent])
             children[index_of[parent]].append(index_of[child])
@@ -108,7 +114,9 @@ class Workflow:
             cycle = self._find_cycle(waiting)
             names = [self.tasks[index].name for index in cycle]
             shown = " → ".join(names[:_SHOWN]) + (" → …" if len(names) > _SHOWN else "")
-            raise InvalidWorkflow(f"workflow {self.name!r} has the cycle {shown} → {names[0]}; remove one of its edges")
+            raise InvalidWorkflow(
+                f"workflow {self.name!r} has the cycle {shown} → {names[0]}; remove one of its edges"
+            )
         return tuple(order)
 
     def _find_cycle(self, waiting: Sequence[int]) -> list[int]:

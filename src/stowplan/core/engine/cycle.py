@@ -1,8 +1,8 @@
 """One scheduling cycle: pending tasks and a cluster in, closed outcomes out.
 
-The engine owns the compiled constraints, one per pod shape, and keeps them between cycles: each catches up with the
-state's journal when its shape is next looked at. Drivers own the state: they apply what the world reports, and call `forget` when a
-binding failed. Time and randomness are arguments.
+The engine owns the compiled constraints, one per pod shape, and keeps them between cycles: each catches up
+with the state's journal when its shape is next looked at. Drivers own the state: they apply what the world
+reports, and call `forget` when a binding failed. Time and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Engine:
     ) -> CycleReport:
         """Decide on the pending tasks at time `now_s` and assume the placements in the state.
 
-        `pending` is in order of arrival. `running` tells policies what runs where; it may be left out for policies that
-        do not look.
+        `pending` is in order of arrival. `running` tells policies what runs where; it may be left out for
+        policies that do not look.
 
         Raises:
             StowplanError: the policy failed and there is no fallback.

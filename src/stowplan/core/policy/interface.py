@@ -1,7 +1,8 @@
 """What a policy is: it orders the pending tasks and scores the nodes for each. It never places.
 
-The engine asks for one `Plan` per cycle and the decoder consults it task by task, after each placement, so a plan may follow the
-live capacity. Classic rules and the learned policy share this interface; hard constraints are not a policy's business.
+The engine asks for one `Plan` per cycle and the decoder consults it task by task, after each placement, so a
+plan may follow the live capacity. Classic rules and the learned policy share this interface; hard constraints
+are not a policy's business.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ __all__ = ["CycleView", "Plan", "Policy"]
 class CycleView:
     """All that a policy may know when it decides.
 
-    `pending` is in order of arrival (ready time, then key). `running` maps task keys to placed tasks. `state` is the live
-    cluster; the decoder's placements of this cycle show in it at once. `rng` is the engine's generator.
+    `pending` is in order of arrival (ready time, then key). `running` maps task keys to placed tasks. `state`
+    is the live cluster; the decoder's placements of this cycle show in it at once. `rng` is the engine's
+    generator.
     """
 
     state: ClusterState
@@ -44,14 +46,14 @@ class Plan(Protocol):
 
     @property
     def breaks_ties_randomly(self) -> bool:
-        """Whether nodes of equal score are drawn from `view.rng` (kube-scheduler does); otherwise the lowest row wins."""
+        """Whether ties are drawn from `view.rng` (as kube-scheduler does); if not, the lowest row wins."""
         ...
 
     def scores(self, index: int, filters: CompiledFilters) -> NDArray[np.float64]:
-        """Return a score per row for task `index`, shape (capacity,); higher is better, −inf means: rather wait.
+        """Return a score per row for task `index`, shape (capacity,).
 
-        `filters` is already refreshed. Rows that are not feasible may hold anything. The array is only read, before the
-        next call.
+        Higher is better, −inf means: rather wait. `filters` is already refreshed. Rows that are not feasible may
+        hold anything. The array is only read, before the next call.
         """
         ...
 
