@@ -10,9 +10,9 @@ code 2.
     │   ├── InvalidObject       a Kubernetes object, node or pod with a field that cannot be used
     │   ├── InvalidWorkflow     a workflow that is not a DAG of known tasks
     │   ├── InvalidFile         a file that is unreadable, truncated or of another format or version
-    │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest known
-    name ├── StateConflict           an event that contradicts the cluster state (duplicate node, pod bound
-    twice …) ├── OutputError             a result could not be written
+    │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest one
+    ├── StateConflict           an event contradicts the cluster state (duplicate node, pod bound twice …)
+    ├── OutputError             a result could not be written
     └── InternalError           an invariant of ours does not hold: a defect in Stowplan, with the evidence
 """
 
