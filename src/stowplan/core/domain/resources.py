@@ -75,6 +75,10 @@ class Resources(Mapping[str, int]):
         """Return a hash by content."""
         return self._hash
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild by content: string hashes differ between processes."""
+        return (Resources, (self._amounts,))
+
     def __eq__(self, other: object) -> bool:
         """Compare by content."""
         return isinstance(other, Resources) and self._amounts == other._amounts

@@ -284,6 +284,7 @@ class ClusterState:
             row = self._free_rows.pop()
             self._row_of[node.name] = row
         else:
+            self._require_gpus_in_use(row, node)
             self._clear_description(row)
         self.nodes[row] = node
         self.is_node[row] = True
@@ -329,6 +330,12 @@ class ClusterState:
             if not self.images[image]:
                 del self.images[image]
 
+    def _require_gpus_in_use(self, row: int, node: Node) -> None:
+        for pod in self.pods_on[row].values():
+            for gpu in pod.gpus:
+                if gpu >= len(node.hardware.gpus):
+                    raise StateConflict(f"node {node.name!r} lost GPU {gpu}, which pod {pod.key!r} uses")
+
     def _set_gpus(self, row: int, node: Node) -> None:
         gpus = node.hardware.gpus
         if len(gpus) > self.gpu_free_milli.shape[1]:
@@ -339,10 +346,7 @@ class ClusterState:
         self.gpu_free_milli[row, : len(gpus)] = 1000
         for pod in self.pods_on[row].values():
             if pod.shape.gpu is not None:
-                for gpu in pod.gpus:
-                    if gpu >= len(gpus):
-                        raise StateConflict(f"node {node.name!r} lost GPU {gpu}, which pod {pod.key!r} uses")
-                    self.gpu_free_milli[row, gpu] -= pod.shape.gpu.milli
+                self.gpu_free_milli[row, list(pod.gpus)] -= pod.shape.gpu.milli
         if not gpus:
             self.gpu_model_ids[row] = ABSENT
             return
