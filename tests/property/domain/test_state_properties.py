@@ -1,4 +1,4 @@
-"""Any sequence of events leaves indexes that agree with the pods, and snapshots equal a state built afresh."""
+"""Any events leave indexes that agree with the pods, and snapshots equal a state built afresh."""
 
 import numpy as np
 from hypothesis import settings
