@@ -193,7 +193,9 @@ class PodShape:
     `requests` is what kube-scheduler counts (containers, sidecars, init containers, overhead, pod-level
     resources); it does not include the pod itself, of which every node takes a limited number.
     `score_cpu_milli` and `score_memory_bytes` are the requests used in scoring, where a container without a
-    request counts as 100 milli-cores and 200 MiB.
+    request counts as 100 milli-cores and 200 MiB. `default_spread_selector` selects the pods that the Services
+    and the controller of this pod select; pods without spread constraints of their own are scored with the
+    cluster's default constraints on it (None: there are none).
     """
 
     namespace: str = "default"
@@ -219,6 +221,7 @@ class PodShape:
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     host_network: bool = False
+    default_spread_selector: LabelSelector | None = None
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
