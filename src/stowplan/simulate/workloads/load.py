@@ -1,0 +1,128 @@
+"""From a path to a workload: the two functions that the command line calls.
+
+A folder is read as all of its files of one format, for example every run of a workflow family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from stowplan.errors import InvalidFile, InvalidInput
+from stowplan.simulate.files import read_text
+from stowplan.simulate.workloads import openb, tpch, tpch_batch, wfinstances
+from stowplan.simulate.workloads.formats import FORMATS, Format, Use, recognise
+from stowplan.simulate.workloads.model import Workload
+
+__all__ = ["detect", "load_workload", "load_workloads"]
+
+_Loader = Callable[[str, Path], tuple[Workload, ...]]
+
+_LOADERS: Final[dict[str, _Loader]] = {
+    "wfformat": lambda text, path: (wfinstances.parse(text, str(path)),),
+    "tpch-stages": lambda text, path: (tpch.parse(text, str(path)),),
+    "tpch-batch": lambda text, path: tpch_batch.parse(text, str(path)),
+    "openb-pods": lambda text, path: (openb.parse_pods(text, str(path)),),
+}
+
+
+def detect(path: Path | str) -> Format:
+    """Return the format of a file, or the one that the files of a folder share; seen from content.
+
+    Raises:
+        InvalidFile: the path is missing or unreadable, of no known format, or a folder without files or of
+        several formats.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return recognise(read_text(path), str(path))
+    found = {file: recognise(read_text(file), str(file)) for file in _files(path)}
+    return _shared_format(path, found)
+
+
+def load_workloads(path: Path | str) -> tuple[Workload, ...]:
+    """Return every workload that a file or folder holds: one, or one per instance of a batch.
+
+    The submissions are at the recorded times, or at time zero where none were recorded; `Workload.at_times`
+    moves them. A folder gives one workload with the workflows of all its files.
+
+    Raises:
+        InvalidFile: the path is missing, unreadable, truncated, of no known format, of another version, or
+        cannot be a workload; the message names the file, what is wrong and what to do.
+        InvalidWorkflow: a workflow in it is empty, has a cycle or a dangling edge.
+        InvalidQuantity: a number in it is unusable.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        text = read_text(path)
+        return _parse(text, path, recognise(text, str(path)))
+    files = _files(path)
+    texts = {file: read_text(file) for file in files}
+    found = {file: recognise(text, str(file)) for file, text in texts.items()}
+    _shared_format(path, found)
+    parts = [
+        workload
+        for file, text in texts.items()
+        if found[file].use is not Use.NOTHING
+        for workload in _parse(text, file, found[file])
+    ]
+    return (_joined(path, parts),)
+
+
+def load_workload(path: Path | str, *, instance: int = 0) -> Workload:
+    """Return the workload of a file or folder; of a batch file, the one numbered `instance`.
+
+    Raises:
+        InvalidInput: there is no such instance.
+        InvalidFile, InvalidWorkflow, InvalidQuantity: as `load_workloads`.
+    """
+    workloads = load_workloads(path)
+    if not 0 <= instance < len(workloads):
+        raise InvalidInput(f"{path}: has no instance {instance}; it has {len(workloads)}, counted from 0")
+    return workloads[instance]
+
+
+def _parse(text: str, path: Path, found: Format) -> tuple[Workload, ...]:
+    if Use.WORKLOAD not in found.use:
+        raise InvalidFile(f"{path}: is {found.holds}, not a workload; {found.advice}")
+    return _LOADERS[found.name](text, path)
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and not _is_hidden_or_text(file))
+    if not files:
+        raise InvalidFile(
+            f"{folder}: is a folder without data files; name a folder of workload files, or one file"
+        )
+    return files
+
+
+def _is_hidden_or_text(file: Path) -> bool:
+    return file.name.startswith(".") or file.suffix.lower() in {".md", ".txt", ".rst"}
+
+
+def _shared_format(folder: Path, found: dict[Path, Format]) -> Format:
+    names = sorted({item.name for item in found.values() if item.use is not Use.NOTHING})
+    if len(names) > 1:
+        raise InvalidFile(
+            f"{folder}: holds files of several formats ({', '.join(names)}); name a folder with one, or a "
+            "single file"
+        )
+    if not names:
+        first = next(iter(found.values()))
+        raise InvalidFile(f"{folder}: holds only {first.holds}; {first.advice}")
+    return FORMATS[names[0]]
+
+
+def _joined(folder: Path, parts: list[Workload]) -> Workload:
+    """Join workloads; when workflows share a name, the name of their file goes before it."""
+    names = [submission.workflow.name for part in parts for submission in part.submissions]
+    is_unique = len(set(names)) == len(names)
+    submissions = tuple(
+        submission if is_unique else submission.prefixed(part.name)
+        for part in parts
+        for submission in part.submissions
+    )
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Workload(folder.name, submissions, source=str(folder), notes=notes)

@@ -1,0 +1,128 @@
+"""Reader of TPC-H stages on Spark: 22 queries at 7 scales, measured task durations by number of executors.
+
+JSON: scale ("2g" …) → query → `adjacency` (stage × stage, 1: row before column), `stage_to_node`, and for
+each stage
+`first_wave`, `rest_wave` and `fresh_durations`, each from the number of executors to a list of task durations
+in milliseconds. A first wave that ran on executors just started is slower: those durations are the fresh
+ones.
+
+A stage becomes one pod that gangs `min(tasks, executors)` executors of one core each. Its time is that of its
+waves at the measured number of executors nearest to what it got: the mean first wave, then the mean later
+wave for each further one. More executors than tasks of a stage help nothing, and durations grow with
+executors, as measured.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, cast
+
+import msgspec
+
+from stowplan.core.domain import Phase, Task, Workflow, WorkProfile
+from stowplan.errors import InvalidFile, InvalidInput
+from stowplan.simulate.files import file_stem, parse_json
+from stowplan.simulate.workloads.model import Submission, Workload
+from stowplan.simulate.workloads.profiles import pod_shape
+
+__all__ = ["DEFAULT_EXECUTORS", "looks_like", "parse"]
+
+DEFAULT_EXECUTORS: Final = 8
+_EXECUTOR_MEMORY_BYTES: Final = 1 << 30
+
+
+class _Stage(msgspec.Struct):
+    first_wave: dict[str, list[float]]
+    rest_wave: dict[str, list[float]]
+    fresh_durations: dict[str, list[float]]
+
+
+class _Query(msgspec.Struct):
+    adjacency: list[list[float]]
+    task_durations: dict[str, _Stage]
+
+
+def looks_like(document: object) -> bool:
+    """Tell whether a parsed JSON document is such a collection of stages."""
+    if not isinstance(document, dict) or not document:
+        return False
+    scale: object = next(iter(cast("dict[str, object]", document).values()))
+    if not isinstance(scale, dict) or not scale:
+        return False
+    query: object = next(iter(cast("dict[str, object]", scale).values()))
+    return (
+        isinstance(query, dict) and {"adjacency", "task_durations"} <= cast("dict[str, object]", query).keys()
+    )
+
+
+def parse(text: str, name: str, *, executors: int = DEFAULT_EXECUTORS) -> Workload:
+    """Return every query at every scale as a workflow, with at most `executors` executors a stage.
+
+    Raises:
+        InvalidFile: not JSON, not of this form, or a stage without a measured task.
+        InvalidWorkflow: the stages of a query are no DAG.
+        InvalidInput: `executors` is less than 1.
+    """
+    if executors < 1:
+        raise InvalidInput(f"{executors} executors; ask for at least 1")
+    try:
+        scales = msgspec.convert(parse_json(text, name), dict[str, dict[str, _Query]], strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidFile(f"{name}: is not a collection of TPC-H stages: {error}") from None
+    submissions: list[Submission] = []
+    for scale, queries in scales.items():
+        for number, query in queries.items():
+            submissions.append(Submission(0.0, _workflow(f"tpch-{scale}-q{number}", query, executors, name)))
+    notes = (
+        f"a stage is one pod of at most {executors} executors, one core and 1 GiB each (no memory recorded)",
+        "stages of no recorded bytes: durations as measured, no contention for disk or memory bandwidth",
+    )
+    return Workload(file_stem(name), tuple(submissions), source=name, notes=notes)
+
+
+def _workflow(workflow_name: str, query: _Query, executors: int, name: str) -> Workflow:
+    size = len(query.adjacency)
+    if sorted(query.task_durations, key=_stage_number) != [str(stage) for stage in range(size)]:
+        raise InvalidFile(
+            f"{name}: {workflow_name} has {size} stages but durations of {len(query.task_durations)}"
+        )
+    tasks: list[Task] = []
+    for stage in range(size):
+        gang, seconds = _gang(
+            query.task_durations[str(stage)], executors, f"{name}: {workflow_name} stage {stage}"
+        )
+        shape = pod_shape(1000 * gang, gang * _EXECUTOR_MEMORY_BYTES)
+        try:
+            work = WorkProfile(
+                (Phase(seconds, float(gang)),), anon_bytes=float(gang * _EXECUTOR_MEMORY_BYTES)
+            )
+        except InvalidInput as error:
+            raise InvalidFile(f"{name}: {workflow_name} stage {stage}: {error}") from None
+        tasks.append(Task(f"stage-{stage}", shape, work, seconds, template=f"{workflow_name}/stage-{stage}"))
+    edges: list[tuple[str, str]] = []
+    for parent, row in enumerate(query.adjacency):
+        if len(row) != size:
+            raise InvalidFile(f"{name}: {workflow_name} has an adjacency row of {len(row)} for {size} stages")
+        edges.extend((f"stage-{parent}", f"stage-{child}") for child, there in enumerate(row) if there)
+    return Workflow(workflow_name, tuple(tasks), tuple(edges), family=workflow_name.rsplit("-", 1)[-1])
+
+
+def _stage_number(key: str) -> int:
+    return int(key) if key.isdecimal() else -1
+
+
+def _gang(stage: _Stage, executors: int, where: str) -> tuple[int, float]:
+    """Return the executors that a stage uses and its seconds on them."""
+    levels = sorted(int(level) for level in stage.first_wave if stage.first_wave[level])
+    if not levels:
+        raise InvalidFile(f"{where}: has no measured task; remove the query")
+    # The number of tasks differs a little between measurements of a few stages; the lowest level is the most
+    # complete.
+    total = len(stage.first_wave[str(levels[0])]) + len(stage.rest_wave.get(str(levels[0]), []))
+    gang = min(total, executors)
+    level = min(levels, key=lambda measured: (abs(math.log(measured / gang)), measured))
+    first = stage.first_wave[str(level)]
+    rest = stage.rest_wave.get(str(level)) or first
+    waves = math.ceil(total / gang)
+    milliseconds = math.fsum(first) / len(first) + (waves - 1) * math.fsum(rest) / len(rest)
+    return gang, milliseconds / 1000
