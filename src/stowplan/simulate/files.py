@@ -19,10 +19,28 @@ import yaml
 
 from stowplan.errors import InvalidFile
 
-__all__ = ["file_stem", "parse_csv", "parse_json", "parse_yaml", "read_text"]
+__all__ = ["data_files", "file_stem", "parse_csv", "parse_json", "parse_yaml", "read_text"]
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _LARGEST_BYTES: Final = 1 << 30  # unpacked; the largest known instance of any supported format has 30 MB
+
+
+def data_files(folder: Path) -> tuple[Path, ...]:
+    """Return the files under a folder, sorted by path, without hidden files and plain documentation.
+
+    Raises:
+        InvalidFile: there are none.
+    """
+    files = tuple(sorted(file for file in folder.rglob("*") if file.is_file() and not _is_aside(file)))
+    if not files:
+        raise InvalidFile(
+            f"{folder}: is a folder without data files; name a folder that has some, or one file"
+        )
+    return files
+
+
+def _is_aside(file: Path) -> bool:
+    return file.name.startswith(".") or file.suffix.lower() in {".md", ".txt", ".rst"}
 
 
 def file_stem(name: str) -> str:

@@ -8,8 +8,8 @@ from stowplan.core.domain import CPU, MACHINE_TYPE_LABEL, MEMORY, PODS, Hardware
 from stowplan.errors import InvalidFile
 from stowplan.simulate.clusters.model import Cluster
 from stowplan.simulate.files import file_stem, read_text
+from stowplan.simulate.formats import Use, recognise
 from stowplan.simulate.workloads import openb, tpch_batch
-from stowplan.simulate.workloads.formats import Use, recognise
 
 __all__ = ["load_cluster"]
 

@@ -7,8 +7,8 @@
 `load_workloads` returns every instance of a batch file. Formats: docs/FORMATS.md.
 """
 
+from stowplan.simulate.formats import FORMATS, Format, Use
 from stowplan.simulate.workloads.arrivals import AllAtOnce, Arrivals, Burst, Poisson, Replay, parse_arrivals
-from stowplan.simulate.workloads.formats import FORMATS, Format, Use
 from stowplan.simulate.workloads.load import detect, load_workload, load_workloads
 from stowplan.simulate.workloads.model import Submission, Workload
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from stowplan.errors import InvalidFile, InvalidInput
-from stowplan.simulate.files import read_text
+from stowplan.simulate.files import data_files, read_text
+from stowplan.simulate.formats import FORMATS, Format, Use, recognise
 from stowplan.simulate.workloads import openb, tpch, tpch_batch, wfinstances
-from stowplan.simulate.workloads.formats import FORMATS, Format, Use, recognise
 from stowplan.simulate.workloads.model import Workload
 
 __all__ = ["detect", "load_workload", "load_workloads"]
@@ -37,7 +37,7 @@ def detect(path: Path | str) -> Format:
     path = Path(path)
     if not path.is_dir():
         return recognise(read_text(path), str(path))
-    found = {file: recognise(read_text(file), str(file)) for file in _files(path)}
+    found = {file: recognise(read_text(file), str(file)) for file in data_files(path)}
     return _shared_format(path, found)
 
 
@@ -57,7 +57,7 @@ def load_workloads(path: Path | str) -> tuple[Workload, ...]:
     if not path.is_dir():
         text = read_text(path)
         return _parse(text, path, recognise(text, str(path)))
-    files = _files(path)
+    files = data_files(path)
     texts = {file: read_text(file) for file in files}
     found = {file: recognise(text, str(file)) for file, text in texts.items()}
     _shared_format(path, found)
@@ -87,19 +87,6 @@ def _parse(text: str, path: Path, found: Format) -> tuple[Workload, ...]:
     if Use.WORKLOAD not in found.use:
         raise InvalidFile(f"{path}: is {found.holds}, not a workload; {found.advice}")
     return _LOADERS[found.name](text, path)
-
-
-def _files(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and not _is_hidden_or_text(file))
-    if not files:
-        raise InvalidFile(
-            f"{folder}: is a folder without data files; name a folder of workload files, or one file"
-        )
-    return files
-
-
-def _is_hidden_or_text(file: Path) -> bool:
-    return file.name.startswith(".") or file.suffix.lower() in {".md", ".txt", ".rst"}
 
 
 def _shared_format(folder: Path, found: dict[Path, Format]) -> Format:

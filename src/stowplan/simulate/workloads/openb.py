@@ -30,10 +30,10 @@ from stowplan.simulate.files import file_stem, parse_csv
 from stowplan.simulate.workloads.model import Submission, Workload
 from stowplan.simulate.workloads.profiles import pod_shape
 
-__all__ = ["NODE_COLUMNS", "POD_COLUMNS", "STAYS_S", "parse_nodes", "parse_pods"]
+__all__ = ["STAYS_S", "parse_nodes", "parse_pods"]
 
-POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 STAYS_S: Final = 365 * 86400.0
 """Run time given to a pod of which no time is known: longer than the whole trace (149 days), so it never
 leaves."""
@@ -50,7 +50,7 @@ def parse_pods(text: str, name: str) -> Workload:
     Raises:
         InvalidFile: a column is missing, or a number is unusable.
     """
-    rows = parse_csv(text, name, needs=POD_COLUMNS)
+    rows = parse_csv(text, name, needs=_POD_COLUMNS)
     has_times = "creation_time" in rows[0]
     submissions: list[Submission] = []
     pending = 0
@@ -111,7 +111,7 @@ def parse_nodes(text: str, name: str) -> tuple[Node, ...]:
     """
     nodes: list[Node] = []
     seen: set[str] = set()
-    for line, row in enumerate(parse_csv(text, name, needs=NODE_COLUMNS), start=2):
+    for line, row in enumerate(parse_csv(text, name, needs=_NODE_COLUMNS), start=2):
         where = f"{name}: line {line}"
         if row["sn"] in seen:
             raise InvalidFile(f"{where}: node {row['sn']!r} occurs twice; keep one")

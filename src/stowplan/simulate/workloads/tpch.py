@@ -15,7 +15,7 @@ executors, as measured.
 from __future__ import annotations
 
 import math
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from stowplan.simulate.files import file_stem, parse_json
 from stowplan.simulate.workloads.model import Submission, Workload
 from stowplan.simulate.workloads.profiles import pod_shape
 
-__all__ = ["DEFAULT_EXECUTORS", "looks_like", "parse"]
+__all__ = ["DEFAULT_EXECUTORS", "parse"]
 
 DEFAULT_EXECUTORS: Final = 8
 _EXECUTOR_MEMORY_BYTES: Final = 1 << 30
@@ -40,19 +40,6 @@ class _Stage(msgspec.Struct):
 class _Query(msgspec.Struct):
     adjacency: list[list[float]]
     task_durations: dict[str, _Stage]
-
-
-def looks_like(document: object) -> bool:
-    """Tell whether a parsed JSON document is such a collection of stages."""
-    if not isinstance(document, dict) or not document:
-        return False
-    scale: object = next(iter(cast("dict[str, object]", document).values()))
-    if not isinstance(scale, dict) or not scale:
-        return False
-    query: object = next(iter(cast("dict[str, object]", scale).values()))
-    return (
-        isinstance(query, dict) and {"adjacency", "task_durations"} <= cast("dict[str, object]", query).keys()
-    )
 
 
 def parse(text: str, name: str, *, executors: int = DEFAULT_EXECUTORS) -> Workload:

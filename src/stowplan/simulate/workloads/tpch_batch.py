@@ -9,7 +9,7 @@ parts of the graph, in the order of `jobs`.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ from stowplan.simulate.files import file_stem, parse_json
 from stowplan.simulate.workloads.model import Submission, Workload
 from stowplan.simulate.workloads.profiles import pod_shape
 
-__all__ = ["capacity_cores", "looks_like", "parse"]
+__all__ = ["capacity_cores", "parse"]
 
 _FIELDS: Final = ["duration_ms", "executors"]
 _LARGEST_CAPACITY: Final = 10_000_000
@@ -36,13 +36,6 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
     task_fields: list[str]
     edge: str
     instances: list[_Instance]
-
-
-def looks_like(document: object) -> bool:
-    """Tell whether a parsed JSON document is such a batch."""
-    return (
-        isinstance(document, dict) and {"capacity", "instances"} <= cast("dict[str, object]", document).keys()
-    )
 
 
 def parse(text: str, name: str) -> tuple[Workload, ...]:

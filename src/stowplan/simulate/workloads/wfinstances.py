@@ -29,7 +29,7 @@ from stowplan.simulate.workloads.profiles import (
     work_profile,
 )
 
-__all__ = ["VERSION", "looks_like", "parse"]
+__all__ = ["VERSION", "parse"]
 
 VERSION: Final = "1.5"
 _INSTANCE_SUFFIX: Final = re.compile(r"(_ID\d+|_\d+)$")
@@ -80,14 +80,6 @@ class _Instance(msgspec.Struct):
     workflow: _Workflow
 
 
-def looks_like(document: object) -> bool:
-    """Tell whether a parsed JSON document is WfFormat of any version."""
-    if not isinstance(document, dict):
-        return False
-    keys = cast("dict[str, object]", document)
-    return "workflow" in keys and ("schemaVersion" in keys or "runtimeSystem" in keys)
-
-
 def parse(text: str, name: str) -> Workload:
     """Return the workload of one execution, submitted at time zero; `name` is the file in messages.
 
@@ -95,10 +87,8 @@ def parse(text: str, name: str) -> Workload:
         InvalidFile: not JSON, not WfFormat 1.5, a task without run time, or an unusable number.
         InvalidWorkflow: the graph has a cycle, a dangling edge or no tasks.
     """
-    document: dict[str, object] = parse_json(text, name)
-    if not looks_like(document):
-        raise InvalidFile(f"{name}: is JSON but not WfFormat (no schemaVersion and workflow); check the file")
-    version = document.get("schemaVersion")
+    document: object = parse_json(text, name)
+    version = cast("dict[str, object]", document).get("schemaVersion") if isinstance(document, dict) else None
     if version != VERSION:
         raise InvalidFile(
             f"{name}: is WfFormat {version}, only {VERSION} is read (older versions keep run times and "

@@ -10,11 +10,10 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from stowplan.errors import InvalidFile
 from stowplan.simulate.files import parse_json, parse_yaml
-from stowplan.simulate.workloads import openb, tpch, tpch_batch, wfinstances
 
 __all__ = ["FORMATS", "Format", "Use", "recognise"]
 
@@ -120,15 +119,14 @@ FORMATS: Final[dict[str, Format]] = {
 
 _ARGO_GROUP: Final = "argoproj.io/"
 _OWN_VERSION: Final = "stowplan/v1"
-_AZURE_COLUMNS: Final = ("value", "runtime", "starttime", "VM_id")
 _HEADERS: Final[tuple[tuple[str, Sequence[str]], ...]] = (
     ("nextflow-trace", ("task_id", "process", "status", "realtime")),
-    ("openb-pods", openb.POD_COLUMNS),
-    ("openb-nodes", openb.NODE_COLUMNS),
+    ("openb-pods", ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")),
+    ("openb-nodes", ("sn", "cpu_milli", "memory_mib", "gpu", "model")),
     ("lotaru", ("Machine", "Task", "Realtime", "TaskInputSize")),
     ("sia", ("placement", "local_bsz", "step_time", "sync_time")),
     ("lucid", ("model1", "speed1", "model2", "speed2", "gpu_util")),
-    ("azure-vm-noise", _AZURE_COLUMNS),
+    ("azure-vm-noise", ("value", "runtime", "starttime", "VM_id")),
 )
 
 
@@ -152,26 +150,26 @@ def recognise(text: str, name: str) -> Format:
 
 
 def _recognise_json(document: object) -> str | None:
-    if wfinstances.looks_like(document):
+    keys = _keys(document)
+    if "workflow" in keys and ("schemaVersion" in keys or "runtimeSystem" in keys):
         return "wfformat"
-    if tpch_batch.looks_like(document):
+    if {"capacity", "instances"} <= keys.keys():
         return "tpch-batch"
-    if tpch.looks_like(document):
+    second = _keys(_first(keys))
+    third = _keys(_first(second))
+    if {"adjacency", "task_durations"} <= third.keys():
         return "tpch-stages"
-    if _looks_like_gavel(document):
+    if "null" in third:
         return "gavel"
     return _recognise_object(document)
 
 
-def _looks_like_gavel(document: object) -> bool:
-    if not isinstance(document, dict):
-        return False
-    for jobs in cast("dict[str, object]", document).values():
-        if not isinstance(jobs, dict):
-            return False
-        for rates in cast("dict[str, object]", jobs).values():
-            return isinstance(rates, dict) and "null" in rates
-    return False
+def _keys(document: object) -> dict[str, object]:
+    return cast("dict[str, object]", document) if isinstance(document, dict) else {}
+
+
+def _first(document: dict[str, object]) -> object:
+    return next(iter(document.values()), None)
 
 
 def _recognise_table(text: str) -> str | None:
@@ -193,10 +191,8 @@ def _recognise_yaml(text: str, name: str) -> str | None:
     return next((found for document in documents if (found := _recognise_object(document)) is not None), None)
 
 
-def _recognise_object(document: Any) -> str | None:  # noqa: ANN401  (parsed YAML or JSON is anything)
-    if not isinstance(document, dict):
-        return None
-    keys = cast("dict[str, object]", document)
+def _recognise_object(document: object) -> str | None:
+    keys = _keys(document)
     version, kind = keys.get("apiVersion"), keys.get("kind")
     if not isinstance(version, str) or not isinstance(kind, str):
         return None
