@@ -65,10 +65,12 @@ from stowplan.core.domain.volumes import (
     AccessMode,
     BindingMode,
     CsiCapacity,
+    CsiDriver,
     CsiNode,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from stowplan.core.domain.work import Phase, WorkProfile
 from stowplan.core.domain.workflow import Task, Workflow
@@ -94,6 +96,7 @@ __all__ = [
     "ClusterEvent",
     "ClusterState",
     "CsiCapacity",
+    "CsiDriver",
     "CsiNode",
     "Disk",
     "Gpu",
@@ -141,6 +144,7 @@ __all__ = [
     "TermOwner",
     "Toleration",
     "TolerationOperator",
+    "VolumeAttachment",
     "WeightedPodAffinityTerm",
     "WhenUnsatisfiable",
     "WorkProfile",

@@ -13,10 +13,12 @@ from stowplan.core.domain.pod import PodShape
 from stowplan.core.domain.selectors import Labels
 from stowplan.core.domain.volumes import (
     CsiCapacity,
+    CsiDriver,
     CsiNode,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 
 __all__ = [
@@ -32,7 +34,15 @@ __all__ = [
     "StorageSet",
 ]
 
-StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass | CsiNode | CsiCapacity
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | CsiCapacity
+    | VolumeAttachment
+)
 
 
 @dataclass(frozen=True, slots=True)

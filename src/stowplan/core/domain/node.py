@@ -76,6 +76,7 @@ class Node:
     unschedulable: bool = False
     images: tuple[tuple[str, int], ...] = ()  # (image name, size in bytes)
     hardware: Hardware = field(default_factory=Hardware)
+    declared_features: tuple[str, ...] = ()  # status.declaredFeatures: what the kubelet says it can do
 
     def label(self, key: str) -> str | None:
         """Return the value of label `key`, or None."""

@@ -161,9 +161,11 @@ class InlineDisk:
 class PodVolume:
     """A volume of the pod that bears on placement.
 
-    Exactly one of `claim` (name of a PersistentVolumeClaim in the pod's namespace), `disk` and `csi_driver`
-    (inline CSI volume) is set. `is_ephemeral` marks a claim made from the pod's own template: it must be
-    owned by the pod.
+    Either `claim` is set (the name of a PersistentVolumeClaim in the pod's namespace), or at least one of
+    `disk` and `csi_driver`. `is_ephemeral` marks a claim made from the pod's own template: it must be owned
+    by the pod, whose uid is then in `pod_uid`. `csi_driver` and `csi_handle` are the CSI volume that an inline
+    disk of a migrated in-tree plugin stands for (it counts towards the node's limit); a handle of None is one
+    that cannot be translated. Inline volumes of CSI drivers do not count and are left out.
     """
 
     name: str
@@ -171,6 +173,8 @@ class PodVolume:
     is_ephemeral: bool = False
     disk: InlineDisk | None = None
     csi_driver: str | None = None
+    csi_handle: str | None = None
+    pod_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +197,10 @@ class PodShape:
     `requests` is what kube-scheduler counts (containers, sidecars, init containers, overhead, pod-level
     resources); it does not include the pod itself, of which every node takes a limited number.
     `score_cpu_milli` and `score_memory_bytes` are the requests used in scoring, where a container without a
-    request counts as 100 milli-cores and 200 MiB. `default_spread_selector` selects the pods that the Services
-    and the controller of this pod select; pods without spread constraints of their own are scored with the
-    cluster's default constraints on it (None: there are none).
+    request counts as 100 milli-cores and 200 MiB. `default_spread_selector` selects the pods that the
+    Services and the controller of this pod select; pods without spread constraints of their own are scored with the
+    cluster's default constraints on it (None: there are none). `required_features` are the node features that
+    the pod's spec needs (`Node.declared_features`). `template` names the workflow template that made the pod.
     """
 
     namespace: str = "default"
@@ -222,6 +227,8 @@ class PodShape:
     scheduler_name: str = "default-scheduler"
     host_network: bool = False
     default_spread_selector: LabelSelector | None = None
+    required_features: tuple[str, ...] = ()
+    template: str = ""
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

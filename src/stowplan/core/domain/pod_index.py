@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from stowplan.core.domain.columns import RowCounter
 from stowplan.core.domain.events import BoundPod
-from stowplan.core.domain.pod import HostPort, InlineDisk, PodAffinityTerm
+from stowplan.core.domain.pod import HostPort, InlineDisk, PodAffinityTerm, PodShape
 from stowplan.core.domain.selectors import Labels
 
 __all__ = ["PodGroup", "PodIndex", "TermOwner"]
@@ -45,6 +45,7 @@ class PodIndex:
         "affinity_terms",
         "anti_affinity_terms",
         "claims",
+        "direct_claims",
         "disks",
         "groups",
         "host_ports",
@@ -59,7 +60,8 @@ class PodIndex:
         self.host_ports: dict[HostPort, RowCounter] = {}
         self.claims: dict[tuple[str, str], RowCounter] = {}
         self.disks: dict[InlineDisk, RowCounter] = {}
-        self.inline_csi: dict[tuple[str, str], RowCounter] = {}  # (driver, pod key/volume name)
+        self.direct_claims: dict[tuple[str, str], RowCounter] = {}  # `claims` without ephemeral volumes
+        self.inline_csi: dict[tuple[str, str], RowCounter] = {}  # (driver, handle)
 
     def copy(self) -> PodIndex:
         """Return an independent copy."""
@@ -85,13 +87,18 @@ class PodIndex:
             )
         for port in shape.host_ports:
             _count(self.host_ports, port, row, by)
+        self._count_volumes(shape, row, by)
+
+    def _count_volumes(self, shape: PodShape, row: int, by: int) -> None:
         for volume in shape.volumes:
             if volume.claim is not None:
                 _count(self.claims, (shape.namespace, volume.claim), row, by)
-            elif volume.disk is not None:
+                if not volume.is_ephemeral:
+                    _count(self.direct_claims, (shape.namespace, volume.claim), row, by)
+            if volume.disk is not None:
                 _count(self.disks, volume.disk, row, by)
-            elif volume.csi_driver is not None:
-                _count(self.inline_csi, (volume.csi_driver, f"{pod.key}/{volume.name}"), row, by)
+            if volume.csi_driver is not None and volume.csi_handle is not None:
+                _count(self.inline_csi, (volume.csi_driver, volume.csi_handle), row, by)
 
 
 def _count(table: dict[K, RowCounter], key: K, row: int, by: int) -> None:

@@ -69,11 +69,17 @@ class ChangeKind(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of the journal. `row` is −1 when it is not about one node; `shape` is that of the pod."""
+    """One entry of the journal.
+
+    `row` is −1 when it is not about one node; `shape` is that of the pod, `by` 1 when it was bound and −1
+    when it was removed, `is_terminating` says whether it was already being deleted.
+    """
 
     kind: ChangeKind
     row: int
     shape: PodShape | None = None
+    by: int = 0
+    is_terminating: bool = False
 
 
 class ClusterState:
@@ -246,7 +252,7 @@ class ClusterState:
         self._occupy(pod, row, 1)
         self.pods[pod.key] = (pod, row)
         self.pods_on[row][pod.key] = pod
-        self._note(Change(ChangeKind.POD, row, pod.shape))
+        self._note(Change(ChangeKind.POD, row, pod.shape, 1, pod.is_terminating))
 
     def _unbind(self, key: str) -> None:
         held = self.pods.pop(key, None)
@@ -255,7 +261,7 @@ class ClusterState:
         pod, row = held
         del self.pods_on[row][key]
         self._occupy(pod, row, -1)
-        self._note(Change(ChangeKind.POD, row, pod.shape))
+        self._note(Change(ChangeKind.POD, row, pod.shape, -1, pod.is_terminating))
 
     def _occupy(self, pod: BoundPod, row: int, by: int) -> None:
         shape = pod.shape

@@ -5,10 +5,12 @@ from __future__ import annotations
 from stowplan.core.domain.events import StorageObject
 from stowplan.core.domain.volumes import (
     CsiCapacity,
+    CsiDriver,
     CsiNode,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from stowplan.errors import StateConflict
 
@@ -16,9 +18,9 @@ __all__ = ["StorageIndex"]
 
 
 class StorageIndex:
-    """Volumes, claims, classes, per-node CSI limits and reported capacities."""
+    """Volumes, claims, classes, CSI drivers, per-node CSI limits, attachments and reported capacities."""
 
-    __slots__ = ("capacities", "claims", "classes", "csi_nodes", "volumes")
+    __slots__ = ("attachments", "capacities", "claims", "classes", "csi_drivers", "csi_nodes", "volumes")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -26,7 +28,9 @@ class StorageIndex:
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CsiNode] = {}
+        self.csi_drivers: dict[str, CsiDriver] = {}
         self.capacities: dict[str, CsiCapacity] = {}
+        self.attachments: dict[str, VolumeAttachment] = {}
 
     def copy(self) -> StorageIndex:
         """Return an independent copy."""
@@ -46,8 +50,12 @@ class StorageIndex:
                 self.classes[item.name] = item
             case CsiNode():
                 self.csi_nodes[item.node] = item
+            case CsiDriver():
+                self.csi_drivers[item.name] = item
             case CsiCapacity():
                 self.capacities[item.name] = item
+            case VolumeAttachment():
+                self.attachments[item.name] = item
 
     def remove(self, kind: type[StorageObject], name: str) -> None:
         """Remove an object; a claim is named `namespace/name`.
@@ -65,7 +73,11 @@ class StorageIndex:
                 del self.classes[name]
             elif kind is CsiNode:
                 del self.csi_nodes[name]
-            else:
+            elif kind is CsiDriver:
+                del self.csi_drivers[name]
+            elif kind is CsiCapacity:
                 del self.capacities[name]
+            else:
+                del self.attachments[name]
         except KeyError as error:
             raise StateConflict(f"{kind.__name__} {name!r} is not known; it cannot be removed") from error
