@@ -1,0 +1,1 @@
+"""Results for people: tables, and one HTML page that opens anywhere without a network."""
