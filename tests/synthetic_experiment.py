@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from stowplan.simulate.report.model import CAUSE_COLUMNS, ReportData
+from stowplan.simulate.report.model import SLOWDOWN_COLUMNS, ReportData
 
 FAMILIES = ("epigenomics", "1000genome", "montage", "bwa", "")
 
@@ -25,9 +25,10 @@ def synthetic_data(
         for seed in range(seeds):
             alone_s = rng.gamma(2.0, 60.0, tasks)
             lost = {
-                column: rng.gamma(0.5, 8.0, tasks) * (1.5 - 0.4 * rank) for column in CAUSE_COLUMNS.values()
+                column: rng.gamma(0.5, 8.0, tasks) * (1.5 - 0.4 * rank)
+                for column in SLOWDOWN_COLUMNS.values()
             }
-            lost["lost_machine_s"] = -0.1 * alone_s
+            lost["slow_machine_s"] = -0.1 * alone_s
             length_s = alone_s + sum(lost.values())
             on = rng.integers(0, nodes, tasks)
             start_s = np.zeros(tasks)
@@ -46,8 +47,9 @@ def synthetic_data(
                         "family": [FAMILIES[number % len(FAMILIES)] for number in which],
                         "task": [f"<task>_{number:05d}" for number in range(tasks)],
                         "node": [names[row] for row in on],
-                        "start_s": start_s,
-                        "end_s": start_s + length_s,
+                        "status": "done",
+                        "started_s": start_s,
+                        "finished_s": start_s + length_s,
                         "alone_s": alone_s,
                         **lost,
                     }
@@ -66,7 +68,8 @@ def synthetic_data(
                 for number in range(20)
             ]
             horizon_s = float((start_s + length_s).max())
-            times_s = np.sort(rng.uniform(0, horizon_s, 800))
+            edges_s = np.linspace(0.0, horizon_s, 801)
+            times_s = edges_s[:-1]
             for resource, share in (("cpu", 0.6), ("memory", 0.3), ("disk", 0.8)):
                 used = (
                     np.clip(share + 0.1 * np.sin(times_s / horizon_s * 20) + rng.normal(0, 0.03, 800), 0, 1)
@@ -78,6 +81,7 @@ def synthetic_data(
                             "policy": policy,
                             "seed": seed,
                             "time_s": times_s,
+                            "length_s": np.diff(edges_s),
                             "resource": resource,
                             "requested": np.minimum(used * 1.3 + 4, 64.0),
                             "used": used,

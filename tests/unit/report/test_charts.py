@@ -12,7 +12,7 @@ from stowplan.errors import InvalidInput
 from stowplan.simulate.report.chart import encode_json, series_colour, time_unit
 from stowplan.simulate.report.completion import completion_chart, paired_chart
 from stowplan.simulate.report.gantt import gantt_chart
-from stowplan.simulate.report.model import CAUSE_COLUMNS, ReportData
+from stowplan.simulate.report.model import SLOWDOWN_COLUMNS, ReportData
 from stowplan.simulate.report.slowdown import family_slowdown_chart, lost_shares, policy_slowdown_chart
 from stowplan.simulate.report.utilisation import utilisation_chart
 from tests.synthetic_experiment import synthetic_data
@@ -24,15 +24,15 @@ def small_data(
     usage: Sequence[Mapping[str, object]] | None = None,
 ) -> ReportData:
     """A hand-made result of the policies a and b, with defaults for what a test does not care about."""
-    no_losses = dict.fromkeys(CAUSE_COLUMNS.values(), 0.0)
+    no_losses = dict.fromkeys(SLOWDOWN_COLUMNS.values(), 0.0)
     task = {
-        "policy": "a", "seed": 1, "workflow": "w", "family": "f", "task": "t", "node": "n", "start_s": 0.0,
-        "end_s": 10.0, "alone_s": 10.0, **no_losses,
+        "policy": "a", "seed": 1, "workflow": "w", "family": "f", "task": "t", "node": "n", "status": "done",
+        "started_s": 0.0, "finished_s": 10.0, "alone_s": 10.0, **no_losses,
     }  # fmt: skip
     workflow = {"policy": "a", "seed": 1, "workflow": "w", "family": "f", "completion_s": 10.0}
     use = {
-        "policy": "a", "seed": 1, "time_s": 0.0, "resource": "cpu", "requested": 1.0, "used": 1.0,
-        "allocatable": 2.0,
+        "policy": "a", "seed": 1, "time_s": 0.0, "length_s": 10.0, "resource": "cpu", "requested": 1.0,
+        "used": 1.0, "allocatable": 2.0,
     }  # fmt: skip
     return ReportData(
         tasks=pl.DataFrame([{**task, **row} for row in tasks or [{}]]),
@@ -58,10 +58,10 @@ class TestGantt:
     def test_overlapping_tasks_of_a_node_get_lanes_of_their_own(self) -> None:
         data = small_data(
             tasks=[
-                {"task": "one", "start_s": 0.0, "end_s": 10.0},
-                {"task": "two", "start_s": 5.0, "end_s": 15.0},
-                {"task": "three", "start_s": 10.0, "end_s": 20.0},  # the first lane is free again
-                {"task": "four", "node": "other", "start_s": 0.0, "end_s": 1.0},
+                {"task": "one", "started_s": 0.0, "finished_s": 10.0},
+                {"task": "two", "started_s": 5.0, "finished_s": 15.0},
+                {"task": "three", "started_s": 10.0, "finished_s": 20.0},  # the first lane is free again
+                {"task": "four", "node": "other", "started_s": 0.0, "finished_s": 1.0},
             ]
         )
         chart = gantt_chart(data, "a", most_bars=10)
@@ -84,14 +84,14 @@ class TestGantt:
         assert trace["type"] == "heatmap"
         assert "too many to draw" in chart.note
         assert "2 nodes to a row" in chart.note
-        width_s = data.tasks["end_s"].max() / 240  # type: ignore[operator]
+        width_s = data.tasks["finished_s"].max() / 240  # type: ignore[operator]
         drawn_task_seconds = trace["z"].sum() * 2 * width_s
         assert drawn_task_seconds == pytest.approx(
-            (data.tasks["end_s"] - data.tasks["start_s"]).sum(), rel=1e-4
+            (data.tasks["finished_s"] - data.tasks["started_s"]).sum(), rel=1e-4
         )
 
     def test_many_lanes_make_a_map_even_of_few_tasks(self) -> None:
-        crowd = [{"task": str(number), "end_s": 10.0} for number in range(400)]
+        crowd = [{"task": str(number), "finished_s": 10.0} for number in range(400)]
         chart = gantt_chart(small_data(tasks=crowd), "a", most_bars=1000)
         assert chart.figure["data"][0]["type"] == "heatmap"
 
@@ -109,9 +109,8 @@ class TestUtilisation:
     def test_the_mean_of_a_step_function_is_exact(self) -> None:
         data = small_data(
             usage=[
-                {"time_s": 0.0, "used": 2.0, "requested": 2.0},
-                {"time_s": 50.0, "used": 0.0, "requested": 1.0},
-                {"time_s": 200.0, "used": 0.0, "requested": 0.0},
+                {"time_s": 0.0, "length_s": 50.0, "used": 2.0, "requested": 2.0},
+                {"time_s": 50.0, "length_s": 150.0, "used": 0.0, "requested": 1.0},
             ]
         )
         used, requested = utilisation_chart(data, "a").figure["data"]
@@ -173,14 +172,14 @@ class TestSlowdown:
     def test_shares_are_of_undisturbed_time(self) -> None:
         data = small_data(
             tasks=[
-                {"alone_s": 100.0, "lost_disk_s": 30.0},
-                {"alone_s": 100.0, "lost_disk_s": 10.0, "lost_machine_s": -20.0},
+                {"alone_s": 100.0, "slow_disk_s": 30.0},
+                {"alone_s": 100.0, "slow_disk_s": 10.0, "slow_machine_s": -20.0},
                 {"policy": "b", "alone_s": 0.0},
             ]
         )
         shares = lost_shares(data.tasks, "policy")
-        assert shares["lost_disk_s"].to_list() == [20.0, 0.0]
-        assert shares["lost_machine_s"].to_list() == [-10.0, 0.0]
+        assert shares["slow_disk_s"].to_list() == [20.0, 0.0]
+        assert shares["slow_machine_s"].to_list() == [-10.0, 0.0]
         chart = policy_slowdown_chart(data)
         assert [trace["name"] for trace in chart.figure["data"]] == ["disk", "machine type", "in total"]
         assert "a 10.0 %" in chart.words
@@ -190,7 +189,7 @@ class TestSlowdown:
 
     def test_families_are_in_order_of_size_and_the_rest_is_counted(self) -> None:
         tasks = [
-            {"family": f"f{number:02d}", "alone_s": 100.0 + number, "lost_cpu_s": 5.0} for number in range(20)
+            {"family": f"f{number:02d}", "alone_s": 100.0 + number, "slow_cpu_s": 5.0} for number in range(20)
         ]
         chart = family_slowdown_chart(small_data(tasks=tasks), "a")
         assert chart.figure["data"][0]["y"][0] == "f19"

@@ -29,6 +29,7 @@ _MOST_LABELS: Final = 30
 _BINS: Final = 240
 _MOST_FAMILIES: Final = 8
 _OTHER: Final = "other families"
+_LOST: Final = "lost attempts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,13 @@ def gantt_chart(data: ReportData, policy: str, *, most_bars: int) -> Chart:
 
     The axis reaches to the end of the slowest policy, so that switching between policies compares them.
     """
-    first_run = data.tasks.filter(pl.col("seed") == data.first_seed)
-    tasks = first_run.filter(pl.col("policy") == policy).sort("start_s", "workflow", "task")
+    first_run = data.tasks.filter(
+        pl.col("seed") == data.first_seed,
+        pl.col("node").is_not_null(),
+        pl.col("started_s").is_not_null(),
+        pl.col("finished_s").is_not_null(),
+    )
+    tasks = first_run.filter(pl.col("policy") == policy).sort("started_s", "workflow", "task")
     if tasks.is_empty():
         empty: Figure = {"data": [], "layout": {"height": 200}}
         return Chart(empty, f"{policy}: no task ran.")
@@ -63,9 +69,9 @@ def gantt_chart(data: ReportData, policy: str, *, most_bars: int) -> Chart:
         tasks=tasks,
         nodes=nodes,
         rows=np.array([row_of[name] for name in tasks["node"].to_list()], dtype=np.int64),
-        start_s=tasks["start_s"].to_numpy(),
-        end_s=tasks["end_s"].to_numpy(),
-        horizon_s=float(first_run["end_s"].to_numpy().max()),
+        start_s=tasks["started_s"].to_numpy(),
+        end_s=tasks["finished_s"].to_numpy(),
+        horizon_s=float(first_run["finished_s"].to_numpy().max()),
     )
     if len(tasks) <= most_bars:
         lanes, lane_counts = _lanes(run)
@@ -112,12 +118,14 @@ def _bars(run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], f
     labels = (run.tasks["task"] + "<br>" + run.tasks["workflow"]).to_list()
     rank_of = {family: rank for rank, family in enumerate(families)}
     ranks = np.array([rank_of.get(family, len(families)) for family in run.tasks["family"].to_list()])
+    is_lost = (run.tasks["status"] != "done").to_numpy()
+    ranks[is_lost] = len(families) + 1
     traces: list[Figure] = []
-    for rank, family in enumerate([*families, _OTHER]):
+    for rank, family in enumerate([*families, _OTHER, _LOST]):
         chosen = np.flatnonzero(ranks == rank)
         if chosen.size == 0:
             continue
-        colour = series_colour(rank) if rank < len(families) else "--muted"
+        colour = series_colour(rank) if rank < len(families) else "--muted" if family == _OTHER else "--text"
         traces.append(
             {
                 "type": "bar",

@@ -7,8 +7,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -16,10 +16,10 @@ import polars as pl
 from stowplan.core.physics.vocabulary import Cause
 from stowplan.errors import InvalidInput
 
-__all__ = ["CAUSE_COLUMNS", "CAUSE_WORDS", "Facts", "ReportData"]
+__all__ = ["CAUSE_WORDS", "SLOWDOWN_COLUMNS", "ReportData"]
 
-CAUSE_COLUMNS: Final[Mapping[Cause, str]] = {cause: f"lost_{cause.name.lower()}_s" for cause in Cause}
-"""Column of `tasks` that holds the seconds which a cause took from the task."""
+SLOWDOWN_COLUMNS: Final[Mapping[Cause, str]] = {cause: f"slow_{cause.name.lower()}_s" for cause in Cause}
+"""Column of `tasks` with the seconds that a cause took (negative: gave)."""
 
 CAUSE_WORDS: Final[Mapping[Cause, str]] = {
     Cause.CPU: "CPU shared",
@@ -34,38 +34,29 @@ CAUSE_WORDS: Final[Mapping[Cause, str]] = {
 }
 
 _TASK_COLUMNS: Final = (
-    "policy", "seed", "workflow", "family", "task", "node", "start_s", "end_s", "alone_s",
-    *CAUSE_COLUMNS.values(),
+    "policy", "seed", "workflow", "family", "task", "node", "status", "started_s", "finished_s", "alone_s",
+    *SLOWDOWN_COLUMNS.values(),
 )  # fmt: skip
 _WORKFLOW_COLUMNS: Final = ("policy", "seed", "workflow", "family", "completion_s")
-_USAGE_COLUMNS: Final = ("policy", "seed", "time_s", "resource", "requested", "used", "allocatable")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Where the numbers come from: shown at the end of the report, so that a run can be repeated and judged.
-
-    `sections` maps a heading ("Cluster", "Workload", "Versions" …) to named facts in words.
-    """
-
-    title: str
-    sections: Mapping[str, Sequence[tuple[str, str]]] = field(
-        default_factory=dict[str, Sequence[tuple[str, str]]]
-    )
-    notes: Sequence[str] = ()
+_USAGE_COLUMNS: Final = (
+    "policy", "seed", "resource", "time_s", "length_s", "requested", "used", "allocatable",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
     """The frames, and which policy the others are compared with.
 
-    Attributes: tasks: one row per task run that ended: `policy`, `seed`, `workflow`, `family`, `task`,
-        `node`, `start_s`, `end_s`, `alone_s` (seconds that it takes undisturbed on the reference machine) and
-        `lost_*_s` per cause. workflows: one row per workflow: `policy`, `seed`, `workflow`, `family`,
-        `completion_s` (null: not completed). usage: a step function per `policy`, `seed`, `resource`: from
-        `time_s` on, `requested` and `used` of `allocatable`, all three in the resource's own unit. baseline:
-        the policy that the others are compared with. nodes: all nodes in the order of the cluster, so that
-        idle ones show too; empty: those that ran something.
+    Attributes:
+        tasks: one row per attempt of a task. Drawn are those with `node`, `started_s` and `finished_s`; those
+            with `status` "done" have `slow_*_s`, the seconds that each cause took of `finished_s` −
+            `started_s`, beyond `alone_s` (undisturbed on the reference machine).
+        workflows: one row per workflow; `completion_s` is null where it did not complete.
+        usage: mean `requested` and `used` of `allocatable` from `time_s` on for `length_s`, per `policy`,
+            `seed` and `resource`, in its own unit; null: not known, or not something that is requested.
+        baseline: the policy that the others are compared with.
+        nodes: all nodes in the order of the cluster, so that idle ones show too; empty: those that ran
+            something.
     """
 
     tasks: pl.DataFrame

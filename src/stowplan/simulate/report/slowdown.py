@@ -14,7 +14,7 @@ import polars as pl
 
 from stowplan.core.physics.vocabulary import Cause
 from stowplan.simulate.report.chart import Chart, Figure, series_colour
-from stowplan.simulate.report.model import CAUSE_COLUMNS, CAUSE_WORDS, ReportData
+from stowplan.simulate.report.model import CAUSE_WORDS, SLOWDOWN_COLUMNS, ReportData
 
 __all__ = ["family_slowdown_chart", "lost_shares", "policy_slowdown_chart"]
 
@@ -25,14 +25,15 @@ _NEGLIGIBLE_PERCENT: Final = 0.05
 def lost_shares(tasks: pl.DataFrame, by: str) -> pl.DataFrame:
     """Return `by` (in order of appearance), `alone_s`, and the percentage of it lost to each cause."""
     return (
-        tasks.group_by(by, maintain_order=True)
-        .agg(pl.col("alone_s").sum(), *(pl.col(column).sum() for column in CAUSE_COLUMNS.values()))
+        tasks.filter(pl.col("status") == "done")
+        .group_by(by, maintain_order=True)
+        .agg(pl.col("alone_s").sum(), *(pl.col(column).sum() for column in SLOWDOWN_COLUMNS.values()))
         .with_columns(
             pl.when(pl.col("alone_s") > 0)
             .then(100.0 * pl.col(column) / pl.col("alone_s"))
             .otherwise(0.0)
             .alias(column)
-            for column in CAUSE_COLUMNS.values()
+            for column in SLOWDOWN_COLUMNS.values()
         )
     )
 
@@ -65,7 +66,7 @@ def family_slowdown_chart(data: ReportData, policy: str) -> Chart:
 def _stacked(shares: pl.DataFrame, by: str, note: str) -> Chart:
     names = [name or "no family" for name in shares[by].to_list()]
     traces: list[Figure] = []
-    for cause, column in CAUSE_COLUMNS.items():
+    for cause, column in SLOWDOWN_COLUMNS.items():
         percent = shares[column].to_numpy().astype(np.float32)
         if not (np.abs(percent) >= _NEGLIGIBLE_PERCENT).any():
             continue
@@ -83,7 +84,7 @@ def _stacked(shares: pl.DataFrame, by: str, note: str) -> Chart:
                 "hovertemplate": f"%{{y}}<br>{CAUSE_WORDS[cause]}: %{{x:.1f}} %<extra></extra>",
             }
         )
-    totals = shares.select(pl.sum_horizontal(*CAUSE_COLUMNS.values())).to_series().to_list()
+    totals = shares.select(pl.sum_horizontal(*SLOWDOWN_COLUMNS.values())).to_series().to_list()
     if traces:
         traces.append(
             {

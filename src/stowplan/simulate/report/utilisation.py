@@ -29,7 +29,7 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
     if usage.is_empty() or not resources:
         figure: Figure = {"data": [], "layout": {"height": 200}}
         return Chart(figure, f"{policy}: no usage was recorded.", "No usage was recorded.")
-    horizon_s = float(first_run["time_s"].max())  # type: ignore[arg-type]
+    horizon_s = float((first_run["time_s"] + first_run["length_s"]).to_numpy().max())
     seconds, unit = time_unit(horizon_s)
     edges_s = np.linspace(0.0, horizon_s, _BINS + 1)
     x = (edges_s / seconds).astype(np.float32)
@@ -48,10 +48,12 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
     traces: list[Figure] = []
     means: list[str] = []
     for index, resource in enumerate(resources):
+        words = resource.replace("_", " ")
         suffix = "" if index == 0 else str(index + 1)
         rows = usage.filter(pl.col("resource") == resource).sort("time_s")
         used = _binned_share(rows, "used", edges_s)
         requested = _binned_share(rows, "requested", edges_s)
+        is_requested = rows["requested"].null_count() < len(rows)
         shared: Figure = {
             "type": "scatter",
             "mode": "lines",
@@ -60,7 +62,7 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
             "yaxis": f"y{suffix}",
             "showlegend": index == 0,
         }
-        traces += [
+        traces.append(
             {
                 **shared,
                 "name": "really used",
@@ -68,16 +70,19 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
                 "fill": "tozeroy",
                 "fillcolor": "--fill-0",
                 "line": {"shape": "hv", "width": 1.2, "color": "--series-0"},
-                "hovertemplate": f"{resource}: %{{y:.0f}} % used<extra></extra>",
-            },
-            {
-                **shared,
-                "name": "requested",
-                "y": requested,
-                "line": {"shape": "hv", "width": 1.6, "color": "--series-1"},
-                "hovertemplate": f"{resource}: %{{y:.0f}} % requested<extra></extra>",
-            },
-        ]
+                "hovertemplate": f"{words}: %{{y:.0f}} % used<extra></extra>",
+            }
+        )
+        if is_requested:
+            traces.append(
+                {
+                    **shared,
+                    "name": "requested",
+                    "y": requested,
+                    "line": {"shape": "hv", "width": 1.6, "color": "--series-1"},
+                    "hovertemplate": f"{words}: %{{y:.0f}} % requested<extra></extra>",
+                }
+            )
         peak = max(float(used.max(initial=0.0)), float(requested.max(initial=0.0)))
         bottom = 1.0 - (index + 1) / len(resources)
         layout[f"yaxis{suffix}"] = {
@@ -88,7 +93,7 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
         }
         layout["annotations"].append(
             {
-                "text": f"<b>{resource}</b>",
+                "text": f"<b>{words}</b>",
                 "showarrow": False,
                 "font": {"size": 12.5, "color": "--text"},
                 "xref": "paper",
@@ -99,7 +104,8 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
                 "yanchor": "bottom",
             }
         )
-        means.append(f"{resource} {_mean(used):.0f} % used of {_mean(requested):.0f} % requested")
+        of_requested = f" of {_mean(requested):.0f} % requested" if is_requested else ""
+        means.append(f"{words} {_mean(used):.0f} % used{of_requested}")
     note = (
         f"Share of what all nodes offer, one run (seed {data.first_seed}); means over {_BINS} equal "
         "stretches of time until the last policy has finished."
@@ -118,16 +124,15 @@ def _drawn_resources(usage: pl.DataFrame) -> list[str]:
 def _binned_share(rows: pl.DataFrame, column: str, edges_s: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the mean of a step function within each bin in percent of allocatable, shape (bins + 1,).
 
-    The last entry repeats the last bin, so that a step line ends where the axis does. Before its first row
-    the function is 0, after the last it keeps its value.
+    The last entry repeats the last bin, so that a step line ends where the axis does. Where the function has
+    no row it is 0: nothing ran.
     """
-    if rows.is_empty():
-        return np.zeros(len(edges_s), dtype=np.float32)
-    times_s = rows["time_s"].to_numpy()
+    starts_s, length_s = rows["time_s"].to_numpy(), rows["length_s"].to_numpy()
     share = (100.0 * rows[column] / rows["allocatable"]).fill_nan(0.0).fill_null(0.0).to_numpy()
     # The integral of a step function is piecewise linear: interpolate it at the edges and take differences.
-    knots_s = np.append(times_s, max(float(edges_s[-1]), float(times_s[-1])))
-    integral = np.concatenate(([0.0], np.cumsum(share * np.diff(knots_s))))
+    knots_s = np.column_stack((starts_s, starts_s + length_s)).ravel()
+    integral = np.repeat(np.cumsum(share * length_s), 2)
+    integral[::2] -= share * length_s
     means = np.diff(np.interp(edges_s, knots_s, integral)) / np.diff(edges_s)
     return np.append(means, means[-1]).astype(np.float32)
 

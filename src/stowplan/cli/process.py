@@ -1,0 +1,71 @@
+"""The process around a command: what an error, an interrupt or a closed pipe becomes for whoever started it.
+
+Exit codes: 0 done; 1 standard output was closed before all was said; 2 the input or the command line cannot
+be used (one line on standard error says what and how to mend it); 130 interrupted. A defect of ours, and
+nothing else, shows a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import typer
+
+from stowplan.cli.app import app
+from stowplan.errors import StowplanError
+
+__all__ = ["main", "run"]
+
+_BAD_INPUT: Final = 2
+_CLOSED_PIPE: Final = 1
+_INTERRUPTED: Final = 130
+_BEYOND_SERVING: Final = frozenset({"numba", "llvmlite", "polars", "plotly"})
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that cannot show a character shows a question mark
+    try:
+        code: object = app(list(arguments), prog_name="stowplan", standalone_mode=False)
+        sys.stdout.flush()
+    except (StowplanError, typer.TyperException) as error:
+        return _complain(error)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _BEYOND_SERVING:
+            raise
+        return _complain(
+            f"this command needs {error.name}, which the serving installation leaves out; "
+            "install the whole of Stowplan: pip install stowplan"
+        )
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whatever is still buffered has nobody to read it; Python would complain when it flushes on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+    return code if isinstance(code, int) else 0
+
+
+def _complain(error: Exception | str) -> int:
+    message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    line = " ".join(message.split())
+    hint = ""
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path if context is not None else 'stowplan'} --help)"
+    sys.stderr.write(f"error: {line}{hint}\n")
+    return _BAD_INPUT
