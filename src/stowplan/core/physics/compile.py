@@ -13,6 +13,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Callable
+from functools import cache, reduce
 from typing import Any, ParamSpec, TypeVar
 
 from numba import njit
@@ -23,6 +24,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+@cache
 def source_stamp(package: str) -> tuple[tuple[str, float, int], ...]:
     """List name, modification time and size of each module of `package`, sorted by name.
 
@@ -39,13 +41,16 @@ def source_stamp(package: str) -> tuple[tuple[str, float, int], ...]:
     return tuple(sorted(stamps))
 
 
+def _attribute(holder: Any, name: str) -> Any:  # noqa: ANN401 (numba's insides have no types)
+    """Read an attribute that no stub declares."""
+    return getattr(holder, name)
+
+
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile `function` on first call; keep the machine code on disk until a module it may call changes."""
     dispatcher = njit(cache=True, error_model="numpy")(function)
     packages = sorted({__package__ or "", function.__module__.rpartition(".")[0]})
     # numba has no public name for the stamp; test_compile.py fails if this one stops working.
-    cache: Any = vars(dispatcher)["_cache"]
-    cache_file: Any = vars(cache)["_cache_file"]
-    stamped: dict[str, Any] = vars(cache_file)
+    stamped: dict[str, Any] = reduce(_attribute, ("_cache", "_cache_file", "__dict__"), dispatcher)
     stamped["_source_stamp"] = (stamped["_source_stamp"], *(source_stamp(name) for name in packages))
     return dispatcher

@@ -46,9 +46,9 @@ class MachineFactors:
             raise InvalidInput(
                 "runtime_ratio holds a number that is not positive and finite; use NaN for unknown"
             )
-        unmeasured: NDArray[np.bool_] = np.isnan(self.runtime_ratio).all(axis=0)
-        if unmeasured.any():
-            names = [name for name, column in self.machines.items() if unmeasured[column]]
+        measured = np.isfinite(self.runtime_ratio).sum(axis=0)
+        names = [name for name, column in self.machines.items() if measured[column] == 0]
+        if names:
             raise InvalidInput(
                 f"no task was measured on {', '.join(names)}; leave such machines out of the table"
             )

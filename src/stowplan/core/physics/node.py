@@ -64,6 +64,7 @@ def _rates_at(
     capacity: NDArray[np.float64],
     cores: NDArray[np.float64],
     alone: NDArray[np.float64],
+    cap: NDArray[np.float64],
     exposed: NDArray[np.float64],
     sweeps: int,
     tolerance: float,
@@ -78,7 +79,7 @@ def _rates_at(
     """Solve the rates for a given memory latency; arguments as in `solve_node`."""
     for i in range(count):
         stall[i] = stall_factor(exposed[i], latency)
-        own[i] = alone[i] / stall[i]
+        own[i] = min(alone[i] / stall[i], cap[i])
         demand[i, 0] = cores[i] * stall[i]
     return bottleneck_rates(
         count, demand, weight, capacity, own, sweeps, tolerance, level, rate, binding, wanted, busy
@@ -104,6 +105,7 @@ def solve_node(
     capacity: NDArray[np.float64],
     cores: NDArray[np.float64],
     alone: NDArray[np.float64],
+    cap: NDArray[np.float64],
     exposed: NDArray[np.float64],
     coefficient: float,
     saturation: float,
@@ -129,6 +131,7 @@ def solve_node(
         capacity: (R,) units per second; inf = never a bottleneck.
         cores: (≥n,) core-seconds per unit of work at idle memory.
         alone: (≥n,) rate of the task by itself on this node at idle memory.
+        cap: (≥n,) rate that something outside the node allows (a link of the fabric); inf = nothing does.
         exposed: (≥n,) m, share of the time alone that waits on memory.
         coefficient: c of the latency law.
         saturation: s of the latency law.
@@ -139,7 +142,7 @@ def solve_node(
         rate: (≥n,) out: work per second.
         binding: (≥n,) out: `Resource` that binds, −1 = none.
         stall: (≥n,) out: time per work relative to idle memory.
-        own: (≥n,) out: rate if no resource were full.
+        own: (≥n,) out: rate if no resource of the node were full.
         wanted: (≥n,) scratch.
         busy: (R,) scratch.
 
@@ -155,7 +158,7 @@ def solve_node(
         sensitive = False
     if not sensitive:
         used = _rates_at(
-            1.0, count, demand, weight, capacity, cores, alone, exposed,
+            1.0, count, demand, weight, capacity, cores, alone, cap, exposed,
             sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
         return _load(count, demand, rate, bandwidth), used
@@ -168,8 +171,7 @@ def solve_node(
     converged = False
     for step in range(100):
         used = _rates_at(
-            latency_factor(load, coefficient, saturation), count, demand, weight, capacity, cores, alone,
-            exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
+            latency_factor(load, coefficient, saturation), count, demand, weight, capacity, cores, alone, cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
         if used < 0:
             return load, NOT_CONVERGED
@@ -271,7 +273,8 @@ def node_rates(
     rate, stall, own, wanted = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
     binding = np.empty(count, np.int64)
     load, sweeps = solve_node(
-        count, work_demand, weight, capacity, demand[:, _CPU] / speed, alone, exposed,
+        count, work_demand, weight, capacity, demand[:, _CPU] / speed, alone,
+        np.full(count, np.inf), exposed,
         laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance, 0.5,
         level, rate, binding, stall, own, wanted, busy,
     )  # fmt: skip

@@ -1,0 +1,499 @@
+"""`FluidKernel`: the face of the kernel. Checks what comes in, makes room, and calls the compiled loop.
+
+Everything that could not be checked when the tables were built (rows, profiles, times) is checked here;
+behind it runs compiled code that trusts its arrays. Arrays grow by doubling between calls, never inside one, so a call allocates nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stowplan.core.physics.fitted import GPU_SHARING_KNOTS, GPU_SHARING_SPEEDS
+from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Cause, Resource
+from stowplan.errors import InvalidInput, StateConflict
+from stowplan.simulate.kernel.events import ChangeKind, KernelEvents, Wake
+from stowplan.simulate.kernel.fabric import rehash_pairs
+from stowplan.simulate.kernel.loop import (
+    EVENTS_FULL,
+    advance,
+    apply_change,
+   
+    settle,
+    start_tasks,
+    stop_task,
+    sync_all,
+)
+from stowplan.simulate.kernel.state import (
+    CHANGE_DTYPE,
+    COUNTER_DTYPE,
+    EVENT_DTYPE,
+    LINK_DTYPE,
+    LOCAL_RESOURCES,
+    NET_DTYPE,
+    NODE_DTYPE,
+    PHASE_DTYPE,
+    SLOT_DTYPE,
+    TASK_DTYPE,
+    State,
+    TaskState,
+    fresh_pairs,
+    grown,
+)
+from stowplan.simulate.kernel.tables import (
+    FLOW_SLOTS,
+    KernelNodes,
+    KernelProfiles,
+    KernelSchedule,
+    TaskStarts,
+)
+from stowplan.simulate.kernel.validate import validate_state
+
+__all__ = ["FluidKernel", "KernelStatistics"]
+
+_PAIRS_PER_NET = FLOW_SLOTS
+_SCRATCH_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStatistics:
+    """Counts since the kernel was made."""
+
+    events: int
+    """Starts, ends of phases, kills and changes that took effect."""
+    node_solves: int
+    sweeps: int
+    """Sweeps of the fixed point, over all node solves."""
+    link_relaxations: int
+    unsettled: int
+    """Solves that did not settle within the bound and were scaled down; 0 is what one wants to see."""
+
+
+class FluidKernel:
+    """Discrete-event fluid simulation of tasks on nodes; the package docstring tells how to drive it.
+
+    Args:
+        nodes: the machines and the fabric.
+        laws: constants of the physics.
+        schedule: changes at known times.
+        contention: False lets every task run at its own speed; memory limits still hold.
+        start_s: simulated time at which it begins.
+    """
+
+    def __init__(
+        self,
+        nodes: KernelNodes,
+        *,
+        laws: PhysicsLaws | None = None,
+        schedule: KernelSchedule | None = None,
+        contention: bool = True,
+        start_s: float = 0.0,
+    ) -> None:
+        laws = laws or PhysicsLaws()
+        self._nodes = nodes
+        self._reserved = np.zeros(len(nodes), np.int64)
+        self._has_flows = False
+        self._state = _fresh_state(nodes, laws, _changes(schedule, nodes), start_s=start_s)
+        self._counters["contention"] = int(contention)
+
+    @property
+    def _counters(self) -> NDArray[np.void]:
+        return self._state.counters
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time; only ever grows."""
+        return float(self._counters["now_s"][0])
+
+    @property
+    def nodes(self) -> KernelNodes:
+        """What the kernel was made with; tells link ids."""
+        return self._nodes
+
+    def add_profiles(self, profiles: KernelProfiles) -> NDArray[np.int64]:
+        """Take in profiles; returns their ids, usable from now on.
+
+        Raises:
+            InvalidInput: a flow names a link that does not exist.
+        """
+        state = self._state
+        links = state.links.shape[0]
+        named = profiles.phases["flow_link"][np.arange(FLOW_SLOTS) < profiles.phases["flow_count"][:, None]]
+        lowest = -6 - 8
+        if ((named >= links) | (named < lowest)).any():
+            bad = int(named[(named >= links) | (named < lowest)][0])
+            raise InvalidInput(
+                f"a flow names link {bad}; there are links 0 … {links - 1} and the codes of tables.py"
+            )
+        self._has_flows = self._has_flows or named.size > 0
+        first = state.first_phase.shape[0] - 1
+        offset = state.first_phase[-1]
+        self._state = state._replace(
+            phases=np.concatenate([state.phases, profiles.phases]),
+            first_phase=np.concatenate([state.first_phase, offset + profiles.first_phase[1:]]),
+        )
+        return np.arange(first, first + len(profiles), dtype=np.int64)
+
+    def start(self, starts: TaskStarts) -> NDArray[np.int64]:
+        """Start tasks now or later (`starts.start_s`); returns their ids, ascending.
+
+        Raises:
+            InvalidInput: a row or profile does not exist, or a start lies in the past.
+        """
+        count = len(starts)
+        now_s = self.now_s
+        at_s = np.where(np.isnan(starts.start_s), now_s, starts.start_s)
+        self._check_range(starts.row, len(self._nodes), "node row")
+        self._check_range(starts.profile, self._state.first_phase.shape[0] - 1, "profile")
+        if count and not (at_s >= now_s).all():
+            raise InvalidInput(f"a task is to start at {float(at_s.min())} s; it is already {now_s} s")
+        np.add.at(self._reserved, starts.row, 1)
+        first = self._make_room(count)
+        ids = np.arange(first, first + count, dtype=np.int64)
+        tasks = self._state.tasks[first : first + count]
+        tasks["row"] = starts.row
+        tasks["slot"] = -1
+        tasks["profile"] = starts.profile
+        tasks["phase"] = 0
+        tasks["state"] = TaskState.WAITING
+        tasks["gpu_mask"] = starts.gpu_mask
+        tasks["start_s"] = at_s
+        tasks["started_s"] = np.nan
+        tasks["finished_s"] = np.nan
+        tasks["speed"] = starts.speed
+        tasks["cpu_weight"] = starts.cpu_weight
+        tasks["cpu_limit"] = starts.cpu_limit_cores
+        tasks["memory_limit"] = starts.memory_limit_bytes
+        tasks["memory_request"] = starts.memory_request_bytes
+        work = np.concatenate([[0.0], np.cumsum(self._state.phases["work_s"])])
+        ends = work[self._state.first_phase]
+        tasks["work_s"] = (ends[1:] - ends[:-1])[starts.profile]
+        start_tasks(self._state, ids, at_s)
+        return ids
+
+    def stop(self, tasks: ArrayLike) -> None:
+        """Take waiting or running tasks away now (preemption, a kill by the control plane); their work is
+        lost.
+
+        Raises:
+            InvalidInput: no such task.
+            StateConflict: a task ended before.
+        """
+        ids = self._ids(tasks)
+        ended = self._state.tasks["state"][ids] > TaskState.RUNNING
+        if ended.any():
+            raise StateConflict(f"task {int(ids[ended][0])} cannot be stopped: it ended before")
+        if np.unique(ids).size != ids.size:
+            raise StateConflict("the list of tasks to stop names a task twice")
+        np.subtract.at(self._reserved, self._state.tasks["row"][ids], 1)
+        for task in ids:
+            stop_task(self._state, int(task))
+        settle(self._state)
+
+    def set_node_state(self, row: int, *, up: bool) -> None:
+        """Let a node stand still or run again, now. Its tasks keep their place; to lose them, `stop` them."""
+        self._check_range(np.array([row]), len(self._nodes), "node row")
+        self._apply(ChangeKind.NODE_UP if up else ChangeKind.NODE_DOWN, row, 0, 1.0)
+
+    def set_node_capacity(self, row: int, resource: Resource, factor: float) -> None:
+        """Multiply the nominal capacity of one resource of a node, now; 1 restores it. DISK scales operations
+        too."""
+        self._check_range(np.array([row]), len(self._nodes), "node row")
+        self._apply(ChangeKind.NODE_CAPACITY, row, int(resource), factor)
+
+    def set_link_capacity(self, link: int, factor: float) -> None:
+        """Multiply the nominal capacity of a link, now; 1 restores it."""
+        self._check_range(np.array([link]), self._state.links.shape[0], "link")
+        self._apply(ChangeKind.LINK_CAPACITY, link, 0, factor)
+
+    def advance(self, until_s: float, *, wake: Wake = Wake.SCHEDULER) -> KernelEvents:
+        """Let time go on to `until_s` (inf: until nothing is left), or to the first instant with an event in
+        `wake`.
+
+        Returns all events up to there, those of that instant together. PHASE_DONE is only reported when asked
+        for.
+
+        Raises:
+            InvalidInput: `until_s` lies in the past or is not a number.
+        """
+        if not until_s >= self.now_s:
+            raise InvalidInput(f"cannot advance to {until_s} s; it is already {self.now_s} s")
+        while advance(self._state, until_s, int(wake)) == EVENTS_FULL:
+            events = self._state.events
+            self._state = self._state._replace(events=grown(events, 2 * events.shape[0]))
+        count = int(self._counters["events"][0])
+        taken = self._state.events[:count].copy()
+        self._counters["events"] = 0
+        self._counters["woken"] = 0
+        ended = (taken["kind"] >= 1) & (taken["kind"] <= 3)
+        np.subtract.at(self._reserved, taken["row"][ended], 1)
+        return KernelEvents(taken["time_s"], taken["kind"], taken["task"], taken["row"])
+
+    def progress(self, tasks: ArrayLike) -> NDArray[np.float64]:
+        """(n,) share of each task's work that is done, 0 … 1; 1 for a finished task without work."""
+        ids = self._ids(tasks)
+        sync_all(self._state)
+        done, total = self._work_done(ids), self._state.tasks["work_s"][ids]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(total > 0.0, done / total, 1.0)
+        return np.clip(share, 0.0, 1.0)
+
+    def rate(self, tasks: ArrayLike) -> NDArray[np.float64]:
+        """(n,) work seconds per second, now; 0 for tasks that do not run."""
+        ids = self._ids(tasks)
+        rates = np.zeros(ids.size)
+        for index, (row, place) in self._places(ids):
+            slot = self._state.slots[row, place]
+            rates[index] = slot["rate"]
+            if slot["net"] >= 0 and self._state.nets["bound"][slot["net"]] >= 0:
+                net = self._state.nets[slot["net"]]
+                flow = net["bound"]
+                level = self._state.links["level"][net["link"][flow]]
+                rates[index] = level * net["weight"][flow] / net["bytes"][flow]
+        return rates
+
+    def slowdown_by_cause(self, tasks: ArrayLike) -> NDArray[np.float64]:
+        """(n, CAUSE_COUNT) seconds lost so far. Time since the start = work done + sum over causes."""
+        ids = self._ids(tasks)
+        sync_all(self._state)
+        lost: NDArray[np.float64] = self._state.tasks["lost"][ids].copy()
+        for index, (row, place) in self._places(ids):
+            slot = self._state.slots[row, place]
+            done = slot["work_s"] - slot["remaining"]
+            lost[index] += slot["lost"]
+            lost[index, Cause.MACHINE] += done * (1.0 / slot["speed"] - 1.0)
+            lost[index, Cause.CPU] += done * (1.0 / slot["quota"] - 1.0) / slot["speed"]
+        return lost
+
+    def started_s(self, tasks: ArrayLike) -> NDArray[np.float64]:
+        """(n,) when each began to run; NaN = not yet."""
+        return self._state.tasks["started_s"][self._ids(tasks)].copy()
+
+    def finished_s(self, tasks: ArrayLike) -> NDArray[np.float64]:
+        """(n,) when each ended, in whatever way; NaN = not yet."""
+        return self._state.tasks["finished_s"][self._ids(tasks)].copy()
+
+    def running(self, row: int) -> NDArray[np.int64]:
+        """Ids of the tasks that run on a node, ascending."""
+        self._check_range(np.array([row]), len(self._nodes), "node row")
+        return np.sort(self._state.slots["task"][row, : self._state.nodes["count"][row]])
+
+    def utilisation(self) -> NDArray[np.float64]:
+        """(N, RESOURCE_COUNT) use integrated over time since the start: core-seconds, bytes, operations."""
+        sync_all(self._state)
+        count, roots = len(self._nodes), self._nodes.root_complexes
+        used = np.zeros((count, RESOURCE_COUNT))
+        used[:, :LOCAL_RESOURCES] = self._state.nodes["used"]
+        fabric = self._nodes.link_bytes_per_s.shape[0]
+        own = self._state.links["carried"][fabric:].reshape(count, 2 + roots)
+        used[:, Resource.NIC_UP] = own[:, 0]
+        used[:, Resource.NIC_DOWN] = own[:, 1]
+        used[:, Resource.PCIE] = own[:, 2:].sum(axis=1)
+        return used
+
+    def memory_bytes(self) -> NDArray[np.float64]:
+        """(N, 2) anonymous memory and page cache, as of the last event on each node."""
+        return np.stack([self._state.nodes["anon"], self._state.nodes["cache"]], axis=1)
+
+    def statistics(self) -> KernelStatistics:
+        """Counts since the kernel was made."""
+        counters = self._counters[0]
+        names = ("event_total", "solves", "sweeps", "relaxations", "failed")
+        return KernelStatistics(*(int(counters[name]) for name in names))
+
+    def validate(self) -> None:
+        """Re-check all invariants across arrays; for tests, after every step.
+
+        Raises:
+            InternalError: one does not hold, with the evidence.
+        """
+        sync_all(self._state)
+        validate_state(self._state)
+
+    def _apply(self, kind: ChangeKind, index: int, column: int, factor: float) -> None:
+        if not 0.0 <= factor < math.inf:
+            raise InvalidInput(f"a capacity factor is {factor}; it must be a finite number of 0 or more")
+        apply_change(self._state, int(kind), index, column, factor)
+        settle(self._state)
+
+    def _work_done(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        done: NDArray[np.float64] = self._state.tasks["done_s"][ids].copy()
+        for index, (row, place) in self._places(ids):
+            slot = self._state.slots[row, place]
+            done[index] += slot["work_s"] - slot["remaining"]
+        return done
+
+    def _places(self, ids: NDArray[np.int64]) -> list[tuple[int, tuple[int, int]]]:
+        """Where the running ones of `ids` are: (index in ids, (row, slot))."""
+        tasks = self._state.tasks[ids]
+        running = np.flatnonzero(tasks["state"] == TaskState.RUNNING)
+        return [(int(i), (int(tasks["row"][i]), int(tasks["slot"][i]))) for i in running]
+
+    def _ids(self, tasks: ArrayLike) -> NDArray[np.int64]:
+        ids = np.atleast_1d(np.asarray(tasks, np.int64))
+        self._check_range(ids, int(self._counters["tasks"][0]), "task")
+        return ids
+
+    @staticmethod
+    def _check_range(values: NDArray[np.int64], count: int, what: str) -> None:
+        bad = (values < 0) | (values >= count)
+        if bad.any():
+            raise InvalidInput(
+                f"{what} {int(values[bad][0])} does not exist; there are {count}, counted from 0"
+            )
+
+    def _make_room(self, count: int) -> int:
+        """Make room for `count` more tasks, already in `_reserved`; returns the first new id."""
+        state = self._state
+        first = int(state.counters["tasks"][0])
+        state.counters["tasks"] = first + count
+        live = int(self._reserved.sum())
+        changed: dict[str, NDArray[Any]] = {
+            "tasks": grown(state.tasks, first + count),
+            "start_time": grown(state.start_time, live),
+            "start_task": grown(state.start_task, live),
+            "events": grown(state.events, 4 * live + 64),
+        }
+        slots = int(self._reserved.max(initial=1))
+        if slots > state.slots.shape[1]:
+            wider = np.zeros((len(self._nodes), max(slots, 2 * state.slots.shape[1])), SLOT_DTYPE)
+            wider[:, : state.slots.shape[1]] = state.slots
+            changed["slots"] = wider
+        if self._has_flows and live > state.nets.shape[0]:
+            old = state.nets.shape[0]
+            nets = grown(state.nets, live)
+            nets["child"][old:] = np.arange(old + 1, nets.shape[0] + 1)
+            nets["child"][-1] = state.counters["net_free"][0]
+            state.counters["net_free"] = old
+            pairs, table = fresh_pairs(_PAIRS_PER_NET * nets.shape[0])
+            kept = state.pairs.shape[0]
+            pairs[:kept] = state.pairs
+            pairs["next"][-1] = state.counters["pair_free"][0]
+            state.counters["pair_free"] = kept
+            changed |= {"nets": nets, "pairs": pairs, "pair_table": table}
+        width = max(
+            changed.get("slots", state.slots).shape[1],
+            changed.get("nets", state.nets).shape[0],
+            _SCRATCH_ROWS,
+        )
+        if width > state.scratch.shape[1]:
+            # Not a power of two: the rows would fall on the same cache lines.
+            width = 2 * width + 8
+            changed["scratch"] = np.zeros((_SCRATCH_ROWS, width))
+            changed["scratch_whole"] = np.zeros((2, width), np.int64)
+            changed["matrix"] = np.zeros(2 * LOCAL_RESOURCES * width)
+        self._state = state._replace(**changed)
+        if "pairs" in changed:
+            rehash_pairs(self._state)
+        return first
+
+
+def _changes(schedule: KernelSchedule | None, nodes: KernelNodes) -> NDArray[np.void]:
+    """Sort the schedule by (time, entry) and check what it names.
+
+    Raises:
+        InvalidInput: an entry names a node, link or resource that does not exist.
+    """
+    if schedule is None:
+        return np.zeros(0, CHANGE_DTYPE)
+    order = np.argsort(schedule.time_s, kind="stable")
+    changes = np.zeros(order.size, CHANGE_DTYPE)
+    for name in ("time_s", "factor", "kind", "index", "column"):
+        changes[name] = getattr(schedule, name)[order]
+    changes["entry"] = order
+    links = nodes.link_bytes_per_s.shape[0] + len(nodes) * (2 + nodes.root_complexes)
+    of_link = changes["kind"] == ChangeKind.LINK_CAPACITY
+    bad = (changes["index"] < 0) | (changes["index"] >= np.where(of_link, links, len(nodes)))
+    bad |= ~np.isin(changes["kind"], list(ChangeKind))
+    bad |= (changes["kind"] == ChangeKind.NODE_CAPACITY) & ~np.isin(changes["column"], list(Resource))
+    if bad.any():
+        entry = int(changes["entry"][bad][0])
+        raise InvalidInput(
+            f"entry {entry} of the schedule names a node, link, resource or kind that does not exist"
+        )
+    return changes
+
+
+def _fresh_state(
+    nodes: KernelNodes, laws: PhysicsLaws, changes: NDArray[np.void], *, start_s: float
+) -> State:
+    """Make the arrays of an empty cluster."""
+    count, roots, fabric = len(nodes), nodes.root_complexes, nodes.link_bytes_per_s.shape[0]
+    node_table = np.zeros(count, NODE_DTYPE)
+    node_table["memory"] = nodes.memory_bytes
+    node_table["disk_base"] = nodes.disk_base_bytes_per_s
+    node_table["bucket_size"] = nodes.disk_bucket_bytes
+    node_table["bucket_level"] = nodes.disk_bucket_bytes
+    node_table["bucket_s"] = start_s
+    node_table["up"] = 1
+    node_table["factor"] = 1.0
+    local = (nodes.cpu_cores, nodes.dram_bytes_per_s, nodes.disk_bytes_per_s, nodes.disk_operations_per_s)
+    node_table["nominal"] = np.stack(local, axis=1)
+    own = np.concatenate(
+        [nodes.nic_up_bytes_per_s[:, None], nodes.nic_down_bytes_per_s[:, None], nodes.pcie_bytes_per_s],
+        axis=1,
+    )
+    links = np.zeros(fabric + own.size, LINK_DTYPE)
+    links["nominal"] = np.concatenate([nodes.link_bytes_per_s, own.ravel()])
+    links["capacity"] = links["nominal"]
+    links["factor"] = 1.0
+    links["level"] = np.inf
+    links["cap_min"] = np.inf
+    links["updated_s"] = start_s
+    links["cause"] = Cause.NETWORK
+    links["cause"][fabric:].reshape(count, 2 + roots)[:, 2:] = Cause.PCIE
+    for name in ("head", "heap", "pairs"):
+        links[name] = -1
+    ways = (nodes.rack_up_link, nodes.rack_down_link, nodes.zone_up_link, nodes.zone_down_link)
+    own_links = np.full((count, len(ways)), -1, np.int64)
+    for column, way in enumerate(ways):
+        if way.size:
+            own_links[:, column] = way
+    counters = np.zeros(1, COUNTER_DTYPE)
+    counters["now_s"] = start_s
+    counters["fabric"] = fabric
+    counters["roots"] = roots
+    counters["net_free"] = -1
+    counters["pair_free"] = -1
+    width = 2 * _SCRATCH_ROWS + 8
+    items = count + links.shape[0]
+    return State(
+        nodes=node_table,
+        slots=np.zeros((count, 4), SLOT_DTYPE),
+        tasks=np.zeros(64, TASK_DTYPE),
+        nets=np.zeros(0, NET_DTYPE),
+        links=links,
+        pairs=fresh_pairs(0)[0],
+        pair_table=fresh_pairs(0)[1],
+        own_links=own_links,
+        phases=np.zeros(0, PHASE_DTYPE),
+        first_phase=np.zeros(1, np.int64),
+        changes=changes,
+        heap_time=np.full(items, np.inf),
+        heap_item=np.zeros(items, np.int64),
+        heap_place=np.full(items, -1, np.int64),
+        start_time=np.zeros(64),
+        start_task=np.zeros(64, np.int64),
+        node_queue=np.zeros(count + 1, np.int64),
+        link_queue=np.zeros(links.shape[0] + 1, np.int64),
+        events=np.zeros(256, EVENT_DTYPE),
+        scratch=np.zeros((_SCRATCH_ROWS, width)),
+        scratch_whole=np.zeros((2, width), np.int64),
+        matrix=np.zeros(2 * LOCAL_RESOURCES * width),
+        laws=np.array(
+            [
+                laws.dram_latency_coefficient,
+                laws.dram_saturation,
+                float(laws.solver_sweeps),
+                laws.solver_tolerance,
+                laws.cfs_period_s,
+            ]
+        ),
+        gpu_curve=np.stack([GPU_SHARING_KNOTS, GPU_SHARING_SPEEDS]),
+        counters=counters,
+    )

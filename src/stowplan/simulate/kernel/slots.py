@@ -1,0 +1,210 @@
+"""One running task: bringing it up to date, entering a phase, taking it off its node.
+
+Work is advanced lazily: a slot knows since when its rate holds (`updated_s`) and is brought up to date when
+something touches it. A task held back by a link is advanced by that link's clock instead of its rate, so that a link may change its
+level without touching the tasks on it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.cpu import quota_rate
+from stowplan.core.physics.memory import limit_passed_at
+from stowplan.core.physics.vocabulary import Cause
+from stowplan.simulate.kernel.state import State
+from stowplan.simulate.kernel.tables import OWN_NIC_DOWN, RACK_UP
+
+__all__ = [
+    "end_task",
+    "enter_phase",
+    "leave_node",
+    "link_of_code",
+    "push_event",
+    "queue_node",
+    "settle_account",
+    "sync_slot",
+]
+
+_CPU: Final = int(Cause.CPU)
+_LATENCY: Final = int(Cause.DRAM_LATENCY)
+_GPU: Final = int(Cause.GPU)
+_MACHINE: Final = int(Cause.MACHINE)
+_LEAST_WEIGHT: Final = 1e-3
+
+
+@compiled
+def push_event(state: State, kind: int, task: int, row: int) -> None:
+    """Append an event at the present instant. The loop sees to it that there is room."""
+    counters = state.counters[0]
+    event = state.events[counters.events]
+    event.time_s = counters.now_s
+    event.kind = kind
+    event.task = task
+    event.row = row
+    counters.events += 1
+    counters.woken |= 1 << kind
+
+
+@compiled
+def queue_node(
+    nodes: NDArray[np.void], queue: NDArray[np.int64], counters: NDArray[np.void], row: int
+) -> None:
+    """Have the node solved before time goes on."""
+    if nodes[row].queued == 0:
+        nodes[row].queued = 1
+        queue[(counters[0].node_head + counters[0].node_queue) % queue.shape[0]] = row
+        counters[0].node_queue += 1
+
+
+@compiled
+def sync_slot(
+    nodes: NDArray[np.void],
+    slots: NDArray[np.void],
+    nets: NDArray[np.void],
+    links: NDArray[np.void],
+    row: int,
+    place: int,
+    now_s: float,
+) -> None:
+    """Bring a slot up to `now_s`: work done, resources used, time lost by cause."""
+    slot = slots[row, place]
+    elapsed = now_s - slot.updated_s
+    if elapsed <= 0.0:
+        return
+    slot.updated_s = now_s
+    done = slot.rate * elapsed
+    if slot.net >= 0 and nets[slot.net].bound >= 0:
+        net = nets[slot.net]
+        link = links[net.link[net.bound]]
+        clock = link.clock
+        if link.level < np.inf:
+            clock += link.level * (now_s - link.updated_s)
+        done = (clock - net.clock_seen) * net.weight[net.bound] / net.bytes[net.bound]
+        net.clock_seen = clock
+    slot.remaining -= done
+    node = nodes[row]
+    if done > 0.0:
+        disk = done * slot.disk
+        node.used[0] += done * slot.cores * slot.stall
+        node.used[1] += done * slot.dram
+        node.used[2] += disk
+        node.used[3] += disk * slot.operations_per_byte
+        node.disk_since += disk
+        slot.lost[_LATENCY] += done * (slot.stall - 1.0) * slot.base_time
+        slot.lost[_GPU] += done * slot.base_time * (1.0 - slot.gpu)
+    if slot.cause >= 0:
+        slot.lost[slot.cause] += elapsed - done * slot.own_time
+
+
+@compiled
+def settle_account(state: State, row: int, place: int) -> None:
+    """Close the books of the slot's phase: move work done and time lost to the task. The slot must be up to
+    date."""
+    slot = state.slots[row, place]
+    task = state.tasks[slot.task]
+    done = slot.work_s - slot.remaining
+    task.done_s += done
+    for cause in range(slot.lost.shape[0]):
+        task.lost[cause] += slot.lost[cause]
+        slot.lost[cause] = 0.0
+    task.lost[_MACHINE] += done * (1.0 / slot.speed - 1.0)
+    task.lost[_CPU] += done * (1.0 / slot.quota - 1.0) / slot.speed
+    slot.work_s = slot.remaining
+
+
+@compiled
+def link_of_code(code: int, row: int, fabric: int, roots: int, own_links: NDArray[np.int64]) -> int:
+    """Resolve a flow's link: an id stays, a code becomes the link of node `row`; −1 = the node has none.
+
+    Args:
+        code: link id ≥ 0, or a negative code of `tables`.
+        row: node.
+        fabric: fabric links, L.
+        roots: root complexes per node, P.
+        own_links: (N, 4) rack up, rack down, zone up, zone down; −1 = none.
+    """
+    if code >= 0:
+        return code
+    first = fabric + row * (2 + roots)
+    if code >= OWN_NIC_DOWN:
+        return first - 1 - code
+    if code > RACK_UP - 4:
+        return int(own_links[row, RACK_UP - code])
+    index = RACK_UP - 4 - code
+    return first + 2 + index if index < roots else -1
+
+
+@compiled
+def enter_phase(state: State, row: int, place: int, period_s: float) -> None:
+    """Load the task's present phase into its slot. Traffic is registered by the caller."""
+    slot = state.slots[row, place]
+    task = state.tasks[slot.task]
+    phase = state.phases[state.first_phase[task.profile] + task.phase]
+    slot.updated_s = state.counters[0].now_s
+    slot.work_s = phase.work_s
+    slot.remaining = phase.work_s
+    slot.rate = 0.0
+    slot.cause = -1
+    slot.cap_used = np.inf
+    slot.stall = 1.0
+    slot.gpu = 1.0
+    slot.quota = quota_rate(
+        phase.cpu_cores, phase.cpu_burst_cores, phase.cpu_burst_s, task.cpu_limit, period_s
+    )
+    slot.base_time = 1.0 / (slot.speed * slot.quota)
+    slot.own_time = slot.base_time
+    slot.exposed = phase.dram_exposed
+    slot.cores = phase.cpu_cores / slot.speed
+    slot.dram = phase.dram_bytes_per_s
+    slot.disk_read = phase.disk_read_bytes_per_s
+    slot.disk_write = phase.disk_write_bytes_per_s
+    slot.disk = slot.disk_read + slot.disk_write
+    slot.operations_per_byte = 1.0 / phase.disk_operation_bytes
+    slot.dram_weight = max(phase.cpu_cores, _LEAST_WEIGHT)
+    slot.disk_weight = phase.disk_queue_depth * phase.disk_operation_bytes
+    slot.local = 1 if slot.cores > 0.0 or slot.dram > 0.0 or slot.disk > 0.0 else 0
+    slot.gpu_utilisation = phase.gpu_utilisation
+    slot.cache_bytes = phase.cache_bytes
+    slot.cache_hit = phase.cache_hit
+    slot.anon_start = slot.anon_end
+    slot.anon_end = phase.anon_bytes
+    passed = limit_passed_at(slot.anon_start, slot.anon_end, slot.memory_limit)
+    slot.oom = 1 if passed < np.inf else 0
+    slot.stop_at = phase.work_s * (1.0 - passed) if slot.oom == 1 else 0.0
+
+
+@compiled
+def leave_node(state: State, row: int, place: int) -> None:
+    """Close the slot: the last slot of the node moves into its place. Traffic must be gone already."""
+    node = state.nodes[row]
+    slot = state.slots[row, place]
+    task = state.tasks[slot.task]
+    settle_account(state, row, place)
+    task.slot = -1
+    last = node.count - 1
+    node.count = last
+    if place != last:
+        state.slots[row, place] = state.slots[row, last]
+        moved = state.slots[row, place]
+        state.tasks[moved.task].slot = place
+        if moved.net >= 0:
+            state.nets[moved.net].slot = place
+    if task.gpu_mask != 0:
+        node.gpus -= 1
+    state.counters[0].running -= 1
+    queue_node(state.nodes, state.node_queue, state.counters, row)
+
+
+@compiled
+def end_task(state: State, task_id: int, row: int, task_state: int, kind: int) -> None:
+    """Write down how the task ended; `kind` < 0 reports nothing (the caller asked for it)."""
+    task = state.tasks[task_id]
+    task.state = task_state
+    task.finished_s = state.counters[0].now_s
+    if kind >= 0:
+        push_event(state, kind, task_id, row)
