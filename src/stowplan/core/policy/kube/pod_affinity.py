@@ -1,0 +1,140 @@
+"""InterPodAffinity scoring: attraction and repulsion between pods by topology domain (Kubernetes 1.37).
+
+A domain earns, for every pod in it: the weight of each preferred term of the incoming pod that the pod meets
+(minus for anti-affinity), and the same for the pod's own preferred terms that the incoming pod meets; the
+pod's required affinity terms count 1 (`hardPodAffinityWeight`). A node's sum over topology keys is scaled to
+0–100 between the least and the most of the feasible nodes.
+
+What two pod shapes mean to each other is worked out once; most mean nothing, and then a change costs a
+dictionary look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import ClusterState, PodAffinityTerm, PodShape, RowCounter
+from stowplan.core.policy.kube.resources import MAX_NODE_SCORE
+from stowplan.core.policy.matching import affinity_term_matches, label_ids
+
+__all__ = ["PodAffinityScore"]
+
+Relation = Mapping[str, int]
+"""Topology key → weight that one pod of a shape adds to its domain."""
+
+
+class _Domains:
+    """The weights of one topology key: per row and summed per domain."""
+
+    __slots__ = ("by_row", "ids", "sums")
+
+    def __init__(self, state: ClusterState, key: str) -> None:
+        self.ids = label_ids(state, key)
+        column = state.labels.get(key)
+        self.by_row = np.zeros(state.capacity, dtype=np.int64)
+        self.sums = np.zeros((len(column.values) if column is not None else 0) + 1, dtype=np.int64)
+
+    def add(self, rows: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
+        self.by_row[rows] += amounts
+        np.add.at(self.sums, self.ids[rows], amounts)
+
+    def set_row(self, row: int, amount: int) -> None:
+        self.sums[self.ids[row]] += amount - self.by_row[row]
+        self.by_row[row] = amount
+
+
+class PodAffinityScore:
+    """The pod affinity of one shape, following the pods that come and go."""
+
+    __slots__ = ("_domains", "_hard_weight", "_relations", "_shape", "_state")
+
+    def __init__(self, state: ClusterState, shape: PodShape, hard_weight: int) -> None:
+        """Sum what the bound pods mean to `shape`; `hard_weight` is that of their required affinity terms."""
+        self._state = state
+        self._shape = shape
+        self._hard_weight = hard_weight
+        self._relations: dict[PodShape, Relation] = {}
+        self._domains: dict[str, _Domains] = {}
+        for weight, term in self._own_terms():
+            for group, rows_of in state.index.groups.items():
+                if affinity_term_matches(term, shape.namespace, group.namespace, dict(group.labels), state):
+                    self._add(term.topology_key, rows_of, weight)
+        labels = dict(shape.labels)
+        for sign, owners in ((1, state.index.affinity_terms), (-1, state.index.anti_affinity_terms)):
+            for owner, rows_of in owners.items():
+                weight = sign * owner.weight or (hard_weight if sign > 0 else 0)
+                if weight and affinity_term_matches(
+                    owner.term, owner.namespace, shape.namespace, labels, state
+                ):
+                    self._add(owner.term.topology_key, rows_of, weight)
+
+    def _own_terms(self) -> list[tuple[int, PodAffinityTerm]]:
+        shape = self._shape
+        attracted = [(preferred.weight, preferred.term) for preferred in shape.preferred_affinity]
+        return attracted + [
+            (-preferred.weight, preferred.term) for preferred in shape.preferred_anti_affinity
+        ]
+
+    def _add(self, key: str, rows_of: RowCounter, weight: int) -> None:
+        rows, counts = rows_of.arrays()
+        self._of(key).add(rows, weight * counts)
+
+    def _of(self, key: str) -> _Domains:
+        domains = self._domains.get(key)
+        if domains is None:
+            domains = self._domains[key] = _Domains(self._state, key)
+        return domains
+
+    def note(self, row: int, other: PodShape) -> bool:
+        """Take in that a pod of shape `other` came to `row` or left; tell whether that matters here."""
+        relation = self._relation(other)
+        if not relation:
+            return False
+        sums = dict.fromkeys(relation, 0)
+        for pod in self._state.pods_on[row].values():
+            for key, weight in self._relation(pod.shape).items():
+                if key in sums:
+                    sums[key] += weight
+        for key, amount in sums.items():
+            self._of(key).set_row(row, amount)
+        return True
+
+    def _relation(self, other: PodShape) -> Relation:
+        relation = self._relations.get(other)
+        if relation is None:
+            relation = self._relations[other] = self._relate(other)
+        return relation
+
+    def _relate(self, other: PodShape) -> Relation:
+        shape, state = self._shape, self._state
+        weights: dict[str, int] = {}
+        other_labels = dict(other.labels)
+        for weight, term in self._own_terms():
+            if affinity_term_matches(term, shape.namespace, other.namespace, other_labels, state):
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + weight
+        theirs = [(self._hard_weight, term) for term in other.affinity]
+        theirs += [(preferred.weight, preferred.term) for preferred in other.preferred_affinity]
+        theirs += [(-preferred.weight, preferred.term) for preferred in other.preferred_anti_affinity]
+        labels = dict(shape.labels)
+        for weight, term in theirs:
+            if affinity_term_matches(term, other.namespace, shape.namespace, labels, state):
+                weights[term.topology_key] = weights.get(term.topology_key, 0) + weight
+        return {key: weight for key, weight in weights.items() if weight}
+
+    def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        """Return 0–100 by row, scaled over the feasible nodes; None when it tells no nodes apart."""
+        if not self._domains:
+            return None
+        raw = np.zeros(self._state.capacity, dtype=np.int64)
+        for domains in self._domains.values():
+            raw += np.where(domains.ids >= 0, domains.sums[domains.ids], 0)
+        seen = raw[feasible]
+        if seen.size == 0:
+            return None
+        least, most = int(seen.min()), int(seen.max())
+        if least == most:
+            return None
+        return (float(MAX_NODE_SCORE) * ((raw - least) / (most - least))).astype(np.int64)

@@ -1,0 +1,247 @@
+"""All of kube-scheduler's default score plugins together, one cached total per pod shape.
+
+Weights (Kubernetes 1.37): TaintToleration 3, NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2,
+NodeResourcesFit 1, NodeResourcesBalancedAllocation 1, ImageLocality 1. A total is a sum of integers, so nodes
+tie often, and ties are drawn at random, as the scheduler does.
+
+What depends on one node only is recomputed for the nodes that changed. What is normalised over the feasible
+nodes is recomputed when its counts or the set of feasible nodes changed. For most pods neither happens, and a
+score costs the few rows that the last placements touched.
+
+`percentage_of_nodes_to_score`: the scheduler stops looking once it has found enough feasible nodes. 100 (our
+default, so that runs differ by policy and not by which nodes were looked at) scores all of them; 0 is the
+scheduler's adaptive rule: all below 100 nodes, else max(5, 50 − nodes/125) per cent, at least 100 nodes,
+starting where the last search ended.
+
+Not scored here: VolumeBinding (free capacity of volumes not yet bound) and DynamicResources, whose filters
+refuse what they must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import CPU, MEMORY, PendingTask, PodShape
+from stowplan.core.policy.feed import ChangeFeed
+from stowplan.core.policy.interface import CycleView
+from stowplan.core.policy.kube.pod_affinity import PodAffinityScore
+from stowplan.core.policy.kube.preferences import (
+    image_locality,
+    preferred_node_weights,
+    scaled,
+    untolerated_soft_taints,
+)
+from stowplan.core.policy.kube.resources import MAX_NODE_SCORE, balanced_allocation, least_allocated
+from stowplan.core.policy.kube.spread import SpreadScore
+from stowplan.core.policy.nodes.base import NodeRule
+from stowplan.errors import InvalidInput
+
+__all__ = ["KubeScoring"]
+
+_TAINT_WEIGHT = 3
+_AFFINITY_WEIGHT = 2
+_SPREAD_WEIGHT = 2
+_POD_AFFINITY_WEIGHT = 2
+_FEWEST_NODES = 100
+_FEWEST_PERCENT = 5
+_CACHED_SHAPES = 8192
+
+
+class _ShapeScore:
+    """The totals of one pod shape, by row."""
+
+    __slots__ = (
+        "_added", "_affinity", "_epoch", "_feed", "_hard_weight", "_images", "_is_best_effort", "_of_nodes",
+        "_pod_affinity", "_position", "_requests", "_scored", "_seen_feasible", "_shape", "_spread", "_state",
+        "_taints", "_total",
+    )  # fmt: skip
+
+    def __init__(self, feed: ChangeFeed, shape: PodShape, hard_weight: int) -> None:
+        self._feed = feed
+        self._state = feed.state
+        self._shape = shape
+        self._hard_weight = hard_weight
+        self._requests = np.array([shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)], dtype=np.int64)
+        self._scored = np.array([shape.score_cpu_milli, shape.score_memory_bytes], dtype=np.int64)
+        self._is_best_effort = not self._requests.any()
+        self._build()
+
+    def _build(self) -> None:
+        state, shape = self._state, self._shape
+        self._epoch, self._position = self._feed.epoch, self._feed.length
+        self._images = image_locality(state, shape)
+        self._taints = untolerated_soft_taints(state, shape)
+        self._affinity = preferred_node_weights(state, shape)
+        self._spread = SpreadScore.of(state, shape)
+        self._pod_affinity = PodAffinityScore(state, shape, self._hard_weight)
+        self._seen_feasible: NDArray[np.bool_] | None = None
+        self._added: NDArray[np.int64] | int = 0
+        self._of_nodes = self._resource_scores(np.arange(state.capacity, dtype=np.intp))
+        self._total = self._of_nodes.astype(np.float64)
+
+    def _resource_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        state = self._state
+        allocatable = state.allocatable[rows, :2]
+        score = least_allocated(allocatable, state.scored[rows] + self._scored)
+        if not self._is_best_effort:
+            score += balanced_allocation(allocatable, state.requested[rows, :2], self._requests)
+        if self._images is not None:
+            score += self._images[rows]
+        return score
+
+    def total(self, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the totals, right where `feasible`; shape (capacity,). Read it before the next call."""
+        feed = self._feed
+        if feed.epoch != self._epoch:
+            self._build()
+        rows = feed.rows_since(self._position)
+        is_moved = False
+        if rows.size:
+            is_moved = self._note(rows, feed.shapes_since(self._position))
+            self._position = feed.length
+            self._of_nodes[rows] = self._resource_scores(rows)
+        if is_moved or not self._is_seen(feasible):
+            self._added = self._normalised(feasible)
+            self._seen_feasible = feasible.copy()
+            np.add(self._of_nodes, self._added, out=self._total)
+        elif rows.size == 0:
+            return self._total
+        elif isinstance(self._added, int):
+            self._total[rows] = self._of_nodes[rows] + self._added
+        else:
+            self._total[rows] = self._of_nodes[rows] + self._added[rows]
+        return self._total
+
+    def _is_seen(self, feasible: NDArray[np.bool_]) -> bool:
+        return self._seen_feasible is not None and np.array_equal(self._seen_feasible, feasible)
+
+    def _note(self, rows: NDArray[np.intp], shapes: list[PodShape]) -> bool:
+        is_moved = False
+        for row, other in zip(rows.tolist(), shapes, strict=True):
+            is_moved |= self._pod_affinity.note(row, other)
+            if self._spread is not None:
+                is_moved |= self._spread.note(row, other)
+        return is_moved
+
+    def _normalised(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
+        added: NDArray[np.int64] | int = _TAINT_WEIGHT * MAX_NODE_SCORE
+        if self._taints is not None:
+            added = _TAINT_WEIGHT * scaled(self._taints, feasible, reverse=True)
+        if self._affinity is not None:
+            added = added + _AFFINITY_WEIGHT * scaled(self._affinity, feasible, reverse=False)
+        if self._spread is not None:
+            added = added + _SPREAD_WEIGHT * self._spread.scores(feasible)
+        attraction = self._pod_affinity.scores(feasible)
+        if attraction is not None:
+            added = added + _POD_AFFINITY_WEIGHT * attraction
+        return added
+
+    def parts(self, row: int) -> dict[str, float]:
+        """Return the weighted score of each plugin for `row`, as it stood at the last `total`."""
+        state, feasible = self._state, self._seen_feasible
+        rows = np.array([row], dtype=np.intp)
+        allocatable = state.allocatable[rows, :2]
+        parts = {
+            "NodeResourcesFit": float(least_allocated(allocatable, state.scored[rows] + self._scored)[0])
+        }
+        if not self._is_best_effort:
+            balanced = balanced_allocation(allocatable, state.requested[rows, :2], self._requests)
+            parts["NodeResourcesBalancedAllocation"] = float(balanced[0])
+        if self._images is not None:
+            parts["ImageLocality"] = float(self._images[row])
+        if feasible is None:
+            return parts
+        if self._taints is not None:
+            parts["TaintToleration"] = _TAINT_WEIGHT * _at(scaled(self._taints, feasible, reverse=True), row)
+        if self._affinity is not None:
+            parts["NodeAffinity"] = _AFFINITY_WEIGHT * _at(
+                scaled(self._affinity, feasible, reverse=False), row
+            )
+        if self._spread is not None:
+            parts["PodTopologySpread"] = _SPREAD_WEIGHT * _at(self._spread.scores(feasible), row)
+        attraction = self._pod_affinity.scores(feasible)
+        if attraction is not None:
+            parts["InterPodAffinity"] = _POD_AFFINITY_WEIGHT * _at(attraction, row)
+        return parts
+
+
+def _at(scores: NDArray[np.int64] | int, row: int) -> float:
+    return float(scores if isinstance(scores, int) else scores[row])
+
+
+class KubeScoring(NodeRule):
+    """Node rule: kube-scheduler's default score plugins."""
+
+    breaks_ties_randomly = True
+
+    def __init__(self, *, percentage_of_nodes_to_score: int = 100, hard_pod_affinity_weight: int = 1) -> None:
+        """Score as configured.
+
+        Args:
+            percentage_of_nodes_to_score: see the module; 0 is the scheduler's adaptive rule.
+            hard_pod_affinity_weight: weight of the required affinity terms of bound pods, 0–100.
+
+        Raises:
+            InvalidInput: a value is out of its range.
+        """
+        super().__init__()
+        for name, percent in (
+            ("percentage_of_nodes_to_score", percentage_of_nodes_to_score),
+            ("hard_pod_affinity_weight", hard_pod_affinity_weight),
+        ):
+            if not 0 <= percent <= MAX_NODE_SCORE:
+                raise InvalidInput(f"{name} is {percent}; it must lie between 0 and 100")
+        self._percentage = percentage_of_nodes_to_score
+        self._hard_weight = hard_pod_affinity_weight
+        self._shapes: dict[PodShape, _ShapeScore] = {}
+        self._first_node = 0
+        self._sampled: NDArray[np.bool_] | None = None
+
+    def begin(self, view: CycleView) -> None:
+        """Start a cycle; the caches of another state are dropped."""
+        if self.is_other_state(view):
+            self._shapes.clear()
+            self._first_node = 0
+        super().begin(view)
+        if len(self._shapes) > _CACHED_SHAPES:
+            self._shapes.clear()
+
+    def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:
+        """Return the weighted sum of the plugins, by row."""
+        self.feed.catch_up()
+        score = self._of(task.task.shape)
+        if self._percentage == MAX_NODE_SCORE or self.state.node_count < _FEWEST_NODES:
+            return score.total(filters.feasible)
+        sampled = self._sample(filters.feasible)
+        return np.where(sampled, score.total(sampled), -np.inf)
+
+    def contributions(self, task: PendingTask, row: int) -> Mapping[str, float]:
+        """Return the weighted score of each plugin."""
+        return self._of(task.task.shape).parts(row)
+
+    def _of(self, shape: PodShape) -> _ShapeScore:
+        score = self._shapes.get(shape)
+        if score is None:
+            score = self._shapes[shape] = _ShapeScore(self.feed, shape, self._hard_weight)
+        return score
+
+    def _sample(self, feasible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        rows = np.flatnonzero(self.state.is_node)
+        wanted = _nodes_to_find(rows.size, self._percentage)
+        rows = np.roll(rows, -(self._first_node % rows.size))
+        found = np.flatnonzero(feasible[rows])
+        looked_at = int(found[wanted - 1]) + 1 if found.size >= wanted else rows.size
+        self._first_node = (self._first_node + looked_at) % rows.size
+        sampled = np.zeros_like(feasible)
+        sampled[rows[found[:wanted]]] = True
+        return sampled
+
+
+def _nodes_to_find(node_count: int, percentage: int) -> int:
+    if percentage == 0:
+        percentage = max(50 - node_count // 125, _FEWEST_PERCENT)
+    return max(node_count * percentage // 100, _FEWEST_NODES)

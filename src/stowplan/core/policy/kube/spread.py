@@ -1,0 +1,165 @@
+"""PodTopologySpread scoring: fewer pods like this one in a domain is better (Kubernetes 1.37).
+
+For each ScheduleAnyway constraint a node is charged the matching pods in its domain, times log(domains + 2),
+plus maxSkew − 1. The sum is rounded and turned round: 100·(max + min − score)/max over the feasible nodes.
+Pods without any constraint of their own are scored with the cluster's defaults (hostname with skew 3, zone
+with skew 5) on the selector of their Services and controllers.
+
+Domains and their number depend on which nodes are feasible, so the score is made anew on every call; the
+counts behind it follow the feed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import (
+    HOSTNAME_LABEL,
+    ZONE_LABEL,
+    BoundPod,
+    ClusterState,
+    LabelSelector,
+    PodGroup,
+    PodShape,
+    SpreadConstraint,
+    TaintEffect,
+    WhenUnsatisfiable,
+)
+from stowplan.core.policy.kube.resources import MAX_NODE_SCORE
+from stowplan.core.policy.matching import label_ids, required_affinity_rows, untolerated_counts
+
+__all__ = ["SpreadScore"]
+
+_DEFAULTS = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
+
+
+@dataclass(slots=True)
+class _Constraint:
+    """One constraint: domains by row (`ids`), pods counted per row and, unless by host, per domain."""
+
+    is_by_host: bool
+    slack: float
+    selector: LabelSelector
+    ids: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    counted: NDArray[np.bool_]  # rows whose pods count toward their domain
+    domain_counts: NDArray[np.int64]  # per value id; the last entry stands for rows without the label
+
+
+class SpreadScore:
+    """The soft spread of one pod shape, following the pods that come and go."""
+
+    __slots__ = ("_constraints", "_has_all_keys", "_matches", "_shape", "_state")
+
+    def __init__(self, state: ClusterState, shape: PodShape, constraints: list[SpreadConstraint]) -> None:
+        """Count the matching pods; use `of` to make one only where there is something to score."""
+        self._state = state
+        self._shape = shape
+        self._matches: dict[PodShape, tuple[bool, ...]] = {}
+        needs_all_keys = bool(shape.spread)
+        self._has_all_keys: NDArray[np.bool_] | None = None
+        if needs_all_keys:
+            self._has_all_keys = np.logical_and.reduce(
+                [label_ids(state, c.topology_key) >= 0 for c in constraints]
+            )
+        self._constraints = [self._count(constraint) for constraint in constraints]
+
+    @classmethod
+    def of(cls, state: ClusterState, shape: PodShape) -> SpreadScore | None:
+        """Return the score of `shape`, or None when it has no soft constraint."""
+        if shape.spread:
+            soft = [c for c in shape.spread if c.when_unsatisfiable is WhenUnsatisfiable.SCHEDULE_ANYWAY]
+        elif shape.default_spread_selector is not None and shape.default_spread_selector.requirements:
+            soft = [
+                SpreadConstraint(skew, key, WhenUnsatisfiable.SCHEDULE_ANYWAY, shape.default_spread_selector)
+                for key, skew in _DEFAULTS
+            ]
+        else:
+            soft = []
+        return cls(state, shape, soft) if soft else None
+
+    def _count(self, constraint: SpreadConstraint) -> _Constraint:
+        state, shape = self._state, self._shape
+        selector = constraint.selector
+        if selector is None or not selector.requirements:  # the scheduler counts nothing for either
+            selector = LabelSelector()
+        counts = np.zeros(state.capacity, dtype=np.int64)
+        for group, rows_of in state.index.groups.items():
+            if self._selects(selector, group.namespace, dict(group.labels)) and not group.is_terminating:
+                rows, amounts = rows_of.arrays()
+                counts[rows] += amounts
+        ids = label_ids(state, constraint.topology_key)
+        counted = state.is_node.copy()
+        if self._has_all_keys is not None:
+            counted &= self._has_all_keys
+        if constraint.honor_node_affinity:
+            counted &= required_affinity_rows(state, shape)
+        if constraint.honor_node_taints:
+            hard = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+            counted &= untolerated_counts(state, shape.tolerations, hard) == 0
+        column = state.labels.get(constraint.topology_key)
+        domains = len(column.values) if column is not None else 0
+        domain_counts = np.zeros(domains + 1, dtype=np.int64)
+        np.add.at(domain_counts, ids[counted], counts[counted])
+        return _Constraint(
+            is_by_host=constraint.topology_key == HOSTNAME_LABEL,
+            slack=float(constraint.max_skew - 1),
+            selector=selector,
+            ids=ids,
+            counts=counts,
+            counted=counted,
+            domain_counts=domain_counts,
+        )
+
+    def _selects(self, selector: LabelSelector, namespace: str, labels: dict[str, str]) -> bool:
+        return bool(selector.requirements) and namespace == self._shape.namespace and selector.matches(labels)
+
+    def note(self, row: int, other: PodShape) -> bool:
+        """Take in that a pod of shape `other` came to `row` or left; tell whether that matters here."""
+        matches = self._matches.get(other)
+        if matches is None:
+            labels = dict(other.labels)
+            matches = tuple(self._selects(c.selector, other.namespace, labels) for c in self._constraints)
+            self._matches[other] = matches
+        if not any(matches):
+            return False
+        pods = self._state.pods_on[row].values()
+        for constraint, is_matched in zip(self._constraints, matches, strict=True):
+            if is_matched:
+                count = sum(self._counts_pod(constraint.selector, pod) for pod in pods)
+                if constraint.counted[row]:
+                    constraint.domain_counts[constraint.ids[row]] += count - constraint.counts[row]
+                constraint.counts[row] = count
+        return True
+
+    def _counts_pod(self, selector: LabelSelector, pod: BoundPod) -> bool:
+        group = PodGroup(pod.shape.namespace, pod.shape.labels, pod.is_terminating)
+        return not group.is_terminating and self._selects(selector, group.namespace, dict(group.labels))
+
+    def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return 0–100 by row, normalised over the feasible nodes; other rows hold anything."""
+        considered = feasible if self._has_all_keys is None else feasible & self._has_all_keys
+        charge = np.zeros(self._state.capacity, dtype=np.float64)
+        for c in self._constraints:
+            if c.is_by_host:
+                domains = int(np.count_nonzero(considered))
+                pods = c.counts
+            else:
+                domains = int(np.count_nonzero(np.bincount(c.ids[considered] + 1)))
+                pods = c.domain_counts[c.ids]
+            charge += np.where(c.ids >= 0, pods * math.log(domains + 2) + c.slack, 0.0)
+        whole = np.floor(charge)
+        rounded = (whole + (charge - whole >= 0.5)).astype(np.int64)  # half away from zero, as Go rounds
+        largest = int(rounded.max(where=considered, initial=0))
+        if largest == 0:
+            score = np.full(self._state.capacity, MAX_NODE_SCORE, dtype=np.int64)
+        else:
+            smallest = int(rounded.min(where=considered, initial=largest))
+            score = MAX_NODE_SCORE * (largest + smallest - rounded) // largest
+        if considered is not feasible:
+            score[~considered] = 0
+        return score
