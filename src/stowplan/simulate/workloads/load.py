@@ -10,21 +10,50 @@ from pathlib import Path
 from typing import Final
 
 from stowplan.errors import InvalidFile, InvalidInput
-from stowplan.simulate.files import data_files, read_text
+from stowplan.simulate.files import data_files, file_stem, read_text
 from stowplan.simulate.formats import FORMATS, Format, Use, recognise
-from stowplan.simulate.workloads import openb, tpch, tpch_batch, wfinstances
+from stowplan.simulate.laws.machines import parse_runs
+from stowplan.simulate.workloads import lotaru, manifest, nextflow, openb, tpch, tpch_batch, wfinstances
 from stowplan.simulate.workloads.model import Workload
 
 __all__ = ["detect", "load_workload", "load_workloads"]
 
 _Loader = Callable[[str, Path], tuple[Workload, ...]]
 
+
+def _load_nextflow(text: str, path: Path) -> tuple[Workload, ...]:
+    graph = _graph_beside(path)
+    if graph is None:
+        return (nextflow.parse(text, str(path)),)
+    return (nextflow.parse(text, str(path), graph=read_text(graph), graph_name=str(graph)),)
+
+
+def _graph_beside(path: Path) -> Path | None:
+    """Return the process graph beside a trace: of the same run by its name, else the first."""
+    graphs = sorted(file for file in path.parent.glob("*dag*.html*") if file.is_file())
+    same_run = [file for file in graphs if file.name.split("-")[0] == path.name.split("-")[0]]
+    return next(iter(same_run or graphs), None)
+
+
+def _load_lotaru(text: str, path: Path) -> tuple[Workload, ...]:
+    return (lotaru.workload_of(parse_runs(text, str(path)), file_stem(str(path)), str(path)),)
+
+
 _LOADERS: Final[dict[str, _Loader]] = {
+    "stowplan-workload": lambda text, path: (
+        manifest.parse(text, path, lambda source, instance: load_workload(source, instance=instance)),
+    ),
     "wfformat": lambda text, path: (wfinstances.parse(text, str(path)),),
+    "nextflow-trace": _load_nextflow,
     "tpch-stages": lambda text, path: (tpch.parse(text, str(path)),),
     "tpch-batch": lambda text, path: tpch_batch.parse(text, str(path)),
     "openb-pods": lambda text, path: (openb.parse_pods(text, str(path)),),
+    "lotaru": _load_lotaru,
 }
+
+_REPEATS: Final = ("nextflow-trace", "tpch-batch")
+"""Formats of which several files are alternatives to each other (runs, batches), not parts of one
+workload."""
 
 
 def detect(path: Path | str) -> Format:
@@ -60,14 +89,17 @@ def load_workloads(path: Path | str) -> tuple[Workload, ...]:
     files = data_files(path)
     texts = {file: read_text(file) for file in files}
     found = {file: recognise(text, str(file)) for file, text in texts.items()}
-    _shared_format(path, found)
+    shared = _shared_format(path, found)
+    if shared.name == "lotaru":  # several machines make factors, so the files belong together
+        runs = [run for file, text in texts.items() for run in parse_runs(text, str(file))]
+        return (lotaru.workload_of(runs, path.name, str(path)),)
     parts = [
         workload
         for file, text in texts.items()
         if found[file].use is not Use.NOTHING
         for workload in _parse(text, file, found[file])
     ]
-    return (_joined(path, parts),)
+    return tuple(parts) if shared.name in _REPEATS else (_joined(path, parts),)
 
 
 def load_workload(path: Path | str, *, instance: int = 0) -> Workload:

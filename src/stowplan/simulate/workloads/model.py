@@ -11,8 +11,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from stowplan.core.domain import Task, Workflow, WorkProfile
 from stowplan.errors import InvalidInput, InvalidWorkflow
+from stowplan.simulate.workloads.arrivals import Arrivals
 
 __all__ = ["Submission", "Workload"]
 
@@ -44,6 +47,8 @@ class Submission:
 class Workload:
     """Submissions in order of time (ties in the order given), where they came from and what was assumed.
 
+    `arrivals`, where the file gives them, say how the times are to be drawn: see `arriving`.
+
     Raises:
         InvalidWorkflow: there is no submission, or two workflows share a name.
     """
@@ -52,6 +57,7 @@ class Workload:
     submissions: tuple[Submission, ...]
     source: str = ""
     notes: tuple[str, ...] = ()
+    arrivals: Arrivals | None = None
 
     def __post_init__(self) -> None:
         """Sort by time and check the names."""
@@ -88,6 +94,11 @@ class Workload:
         """Submission times in order, seconds."""
         return tuple(submission.time_s for submission in self.submissions)
 
+    def arriving(self, rng: np.random.Generator, arrivals: Arrivals | None = None) -> Workload:
+        """Return the workload with times drawn from `arrivals`, else from its own, else itself."""
+        chosen = self.arrivals if arrivals is None else arrivals
+        return self if chosen is None else self.at_times(chosen.times_s(self.recorded_s, rng))
+
     def at_times(self, times_s: Iterable[float]) -> Workload:
         """Return the workload with its submissions, in their present order, moved to `times_s`.
 
@@ -105,7 +116,7 @@ class Workload:
             Submission(time_s, submission.workflow)
             for time_s, submission in zip(times, self.submissions, strict=True)
         )
-        return replace(self, submissions=moved)
+        return replace(self, submissions=moved, arrivals=None)
 
     def replicated(self, copies: int) -> Workload:
         """Return the workload with every workflow `copies` times, named `NAME-1` … at the same time.

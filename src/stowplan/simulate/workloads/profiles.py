@@ -85,6 +85,7 @@ def work_profile(
     usage: Usage,
     *,
     memory_limit_bytes: float | None = None,
+    cpu_limit_cores: float | None = None,
     machine_factors: tuple[tuple[str, float], ...] = (),
 ) -> WorkProfile:
     """Return the work that takes `usage.runtime_s` alone; rules in the module description."""
@@ -129,6 +130,7 @@ def work_profile(
         anon_bytes=usage.memory_bytes,
         cache_bytes=file_bytes,
         memory_limit_bytes=memory_limit_bytes,
+        cpu_limit_cores=cpu_limit_cores,
         machine_factors=machine_factors,
     )
 
