@@ -29,6 +29,7 @@ from stowplan.simulate.kernel.loop import (
     stop_task,
     sync_all,
 )
+from stowplan.simulate.kernel.reading import read_use
 from stowplan.simulate.kernel.state import (
     CHANGE_DTYPE,
     COUNTER_DTYPE,
@@ -285,15 +286,8 @@ class FluidKernel:
 
     def utilisation(self) -> NDArray[np.float64]:
         """(N, RESOURCE_COUNT) use integrated over time since the start: core-seconds, bytes, operations."""
-        sync_all(self._state)
-        count, roots = len(self._nodes), self._nodes.root_complexes
-        used = np.zeros((count, RESOURCE_COUNT))
-        used[:, :LOCAL_RESOURCES] = self._state.nodes["used"]
-        fabric = self._nodes.link_bytes_per_s.shape[0]
-        own = self._state.links["carried"][fabric:].reshape(count, 2 + roots)
-        used[:, Resource.NIC_UP] = own[:, 0]
-        used[:, Resource.NIC_DOWN] = own[:, 1]
-        used[:, Resource.PCIE] = own[:, 2:].sum(axis=1)
+        used = np.zeros((len(self._nodes), RESOURCE_COUNT))
+        read_use(self._state, self._nodes.link_bytes_per_s.shape[0], self._nodes.root_complexes, used)
         return used
 
     def memory_bytes(self) -> NDArray[np.float64]:

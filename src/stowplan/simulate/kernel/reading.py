@@ -1,0 +1,76 @@
+"""Reading resource use without touching anything.
+
+Bringing a task up to the present (`sync_slot`) rounds its remaining work; a simulation that is looked at
+often would then end a little differently from one that is not, and ties would break. So the counters are
+extrapolated to the present here and written elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.vocabulary import Resource
+from stowplan.simulate.kernel.state import State
+
+__all__ = ["read_use"]
+
+_CPU = int(Resource.CPU)
+_DRAM = int(Resource.DRAM)
+_DISK = int(Resource.DISK)
+_DISK_OPS = int(Resource.DISK_OPS)
+_NIC_UP = int(Resource.NIC_UP)
+_NIC_DOWN = int(Resource.NIC_DOWN)
+_PCIE = int(Resource.PCIE)
+
+
+@compiled
+def _work_since(state: State, row: int, place: int, now_s: float) -> float:
+    """Work that a slot has done since it was last brought up, in seconds alone."""
+    slot = state.slots[row, place]
+    if slot.net >= 0 and state.nets[slot.net].bound >= 0:
+        net = state.nets[slot.net]
+        link = state.links[net.link[net.bound]]
+        clock = link.clock
+        if link.level < np.inf:
+            clock += link.level * (now_s - link.updated_s)
+        return (clock - net.clock_seen) * net.weight[net.bound] / net.bytes[net.bound]
+    return slot.rate * (now_s - slot.updated_s)
+
+
+@compiled
+def read_use(state: State, first_own_link: int, roots: int, used: NDArray[np.float64]) -> None:
+    """Fill `used` (N, RESOURCE_COUNT) with core-seconds, bytes and operations since the start.
+
+    Args:
+        state: the kernel's arrays, only read.
+        first_own_link: id of the first node's NIC.
+        roots: root complexes per node, P.
+        used: overwritten.
+    """
+    now_s = state.counters[0].now_s
+    for row in range(state.nodes.shape[0]):
+        node = state.nodes[row]
+        used[row, _CPU] = node.used[_CPU]
+        used[row, _DRAM] = node.used[_DRAM]
+        used[row, _DISK] = node.used[_DISK]
+        used[row, _DISK_OPS] = node.used[_DISK_OPS]
+        for place in range(node.count):
+            done = _work_since(state, row, place, now_s)
+            if done > 0.0:
+                slot = state.slots[row, place]
+                used[row, _CPU] += done * slot.cores * slot.stall
+                used[row, _DRAM] += done * slot.dram
+                used[row, _DISK] += done * slot.disk
+                used[row, _DISK_OPS] += done * slot.disk * slot.operations_per_byte
+        used[row, _PCIE] = 0.0
+        for own in range(2 + roots):
+            link = state.links[first_own_link + row * (2 + roots) + own]
+            carried = link.carried + link.usage * (now_s - link.updated_s)
+            if own == 0:
+                used[row, _NIC_UP] = carried
+            elif own == 1:
+                used[row, _NIC_DOWN] = carried
+            else:
+                used[row, _PCIE] += carried
