@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from stowplan.core.domain import CPU, MACHINE_TYPE_LABEL, MEMORY, PODS, Hardware, Node, Resources
 from stowplan.errors import InvalidFile
+from stowplan.simulate.clusters import manifest
 from stowplan.simulate.clusters.model import Cluster
-from stowplan.simulate.files import file_stem, read_text
+from stowplan.simulate.files import data_files, file_stem, read_text
 from stowplan.simulate.formats import Use, recognise
+from stowplan.simulate.laws import load_law
 from stowplan.simulate.workloads import openb, tpch_batch
+from stowplan.simulate.workloads.nextflow import observed_nodes
+from stowplan.simulate.workloads.nextflow_trace import parse_trace
 
 __all__ = ["load_cluster"]
 
@@ -29,16 +34,48 @@ def load_cluster(path: Path | str) -> Cluster:
         InvalidQuantity: a number in it is unusable.
     """
     path = Path(path)
+    if path.is_dir():
+        return _trace_cluster(path, data_files(path))
     text, name = read_text(path), str(path)
     found = recognise(text, name)
     if Use.CLUSTER not in found.use:
         raise InvalidFile(f"{name}: is {found.holds}, not a cluster; {found.advice}")
-    if found.name == "openb-nodes":
-        notes = (
-            "110 pods a node and one PCIe root complex per four GPUs by assumption: the trace holds neither",
-        )
-        return Cluster(file_stem(name), openb.parse_nodes(text, name), source=name, notes=notes)
-    return _batch_cluster(tpch_batch.capacity_cores(text, name), name)
+    match found.name:
+        case "stowplan-cluster":
+            return manifest.parse(text, path, load_law)
+        case "openb-nodes":
+            notes = ("by assumption: 110 pods a node, a PCIe root complex per four GPUs",)
+            return Cluster(file_stem(name), openb.parse_nodes(text, name), source=name, notes=notes)
+        case "tpch-batch":
+            return _batch_cluster(tpch_batch.capacity_cores(text, name), name)
+        case "nextflow-trace":
+            return _trace_cluster(path, (path,))
+        case _:
+            raise InvalidFile(f"{name}: is {found.holds}; {found.advice}")
+
+
+def _trace_cluster(path: Path, files: tuple[Path, ...]) -> Cluster:
+    """Return the nodes that Nextflow traces name, each with the most it was seen to hold in any."""
+    most: dict[str, Node] = {}
+    for file in files:
+        text = read_text(file)
+        found = recognise(text, str(file))
+        if found.name == "nextflow-dag":
+            continue
+        if found.name != "nextflow-trace":
+            raise InvalidFile(
+                f"{path}: {file.name} is {found.holds}; as a cluster only a folder of Nextflow traces is read"
+            )
+        rows, _ = parse_trace(text, str(file))
+        for node in observed_nodes(rows, str(file)):
+            known = most.get(node.name, node)
+            allocatable = known.allocatable.maximum(node.allocatable)
+            hardware = replace(node.hardware, cores=allocatable[CPU] / 1000)
+            most[node.name] = replace(node, allocatable=allocatable, hardware=hardware)
+    notes = ("each node has what it was seen to hold at once, a lower bound of what it really has",)
+    return Cluster(
+        file_stem(str(path)), tuple(most[name] for name in sorted(most)), source=str(path), notes=notes
+    )
 
 
 def _batch_cluster(cores: int, name: str) -> Cluster:

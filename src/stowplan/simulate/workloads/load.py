@@ -18,10 +18,10 @@ from stowplan.simulate.workloads.model import Workload
 
 __all__ = ["detect", "load_workload", "load_workloads"]
 
-_Loader = Callable[[str, Path], tuple[Workload, ...]]
+_Loader = Callable[[str, Path, tuple[Path, ...]], tuple[Workload, ...]]
 
 
-def _load_nextflow(text: str, path: Path) -> tuple[Workload, ...]:
+def _load_nextflow(text: str, path: Path, _: tuple[Path, ...]) -> tuple[Workload, ...]:
     graph = _graph_beside(path)
     if graph is None:
         return (nextflow.parse(text, str(path)),)
@@ -35,19 +35,30 @@ def _graph_beside(path: Path) -> Path | None:
     return next(iter(same_run or graphs), None)
 
 
-def _load_lotaru(text: str, path: Path) -> tuple[Workload, ...]:
+def _load_lotaru(text: str, path: Path, _: tuple[Path, ...]) -> tuple[Workload, ...]:
     return (lotaru.workload_of(parse_runs(text, str(path)), file_stem(str(path)), str(path)),)
 
 
+def _load_manifest(text: str, path: Path, within: tuple[Path, ...]) -> tuple[Workload, ...]:
+    inner = (*within, path.resolve())
+
+    def load(source: Path, instance: int) -> Workload:
+        if source.resolve() in inner:
+            raise InvalidFile(
+                f"{path}: takes workflows from {source}, which takes them from here; break the circle"
+            )
+        return _instance(_load(source, inner), source, instance)
+
+    return (manifest.parse(text, path, load),)
+
+
 _LOADERS: Final[dict[str, _Loader]] = {
-    "stowplan-workload": lambda text, path: (
-        manifest.parse(text, path, lambda source, instance: load_workload(source, instance=instance)),
-    ),
-    "wfformat": lambda text, path: (wfinstances.parse(text, str(path)),),
+    "stowplan-workload": _load_manifest,
+    "wfformat": lambda text, path, _: (wfinstances.parse(text, str(path)),),
     "nextflow-trace": _load_nextflow,
-    "tpch-stages": lambda text, path: (tpch.parse(text, str(path)),),
-    "tpch-batch": lambda text, path: tpch_batch.parse(text, str(path)),
-    "openb-pods": lambda text, path: (openb.parse_pods(text, str(path)),),
+    "tpch-stages": lambda text, path, _: (tpch.parse(text, str(path)),),
+    "tpch-batch": lambda text, path, _: tpch_batch.parse(text, str(path)),
+    "openb-pods": lambda text, path, _: (openb.parse_pods(text, str(path)),),
     "lotaru": _load_lotaru,
 }
 
@@ -74,7 +85,8 @@ def load_workloads(path: Path | str) -> tuple[Workload, ...]:
     """Return every workload that a file or folder holds: one, or one per instance of a batch.
 
     The submissions are at the recorded times, or at time zero where none were recorded; `Workload.at_times`
-    moves them. A folder gives one workload with the workflows of all its files.
+    moves them. A folder gives one workload with the workflows of all its files, except that runs of a
+    Nextflow workflow and TPC-H batches are alternatives: they give one workload each.
 
     Raises:
         InvalidFile: the path is missing, unreadable, truncated, of no known format, of another version, or
@@ -82,24 +94,7 @@ def load_workloads(path: Path | str) -> tuple[Workload, ...]:
         InvalidWorkflow: a workflow in it is empty, has a cycle or a dangling edge.
         InvalidQuantity: a number in it is unusable.
     """
-    path = Path(path)
-    if not path.is_dir():
-        text = read_text(path)
-        return _parse(text, path, recognise(text, str(path)))
-    files = data_files(path)
-    texts = {file: read_text(file) for file in files}
-    found = {file: recognise(text, str(file)) for file, text in texts.items()}
-    shared = _shared_format(path, found)
-    if shared.name == "lotaru":  # several machines make factors, so the files belong together
-        runs = [run for file, text in texts.items() for run in parse_runs(text, str(file))]
-        return (lotaru.workload_of(runs, path.name, str(path)),)
-    parts = [
-        workload
-        for file, text in texts.items()
-        if found[file].use is not Use.NOTHING
-        for workload in _parse(text, file, found[file])
-    ]
-    return tuple(parts) if shared.name in _REPEATS else (_joined(path, parts),)
+    return _load(Path(path), ())
 
 
 def load_workload(path: Path | str, *, instance: int = 0) -> Workload:
@@ -109,16 +104,39 @@ def load_workload(path: Path | str, *, instance: int = 0) -> Workload:
         InvalidInput: there is no such instance.
         InvalidFile, InvalidWorkflow, InvalidQuantity: as `load_workloads`.
     """
-    workloads = load_workloads(path)
+    return _instance(load_workloads(path), Path(path), instance)
+
+
+def _instance(workloads: tuple[Workload, ...], path: Path, instance: int) -> Workload:
     if not 0 <= instance < len(workloads):
         raise InvalidInput(f"{path}: has no instance {instance}; it has {len(workloads)}, counted from 0")
     return workloads[instance]
 
 
-def _parse(text: str, path: Path, found: Format) -> tuple[Workload, ...]:
+def _load(path: Path, within: tuple[Path, ...]) -> tuple[Workload, ...]:
+    """Load a path; `within` are the files that it is being loaded for."""
+    if not path.is_dir():
+        text = read_text(path)
+        return _parse(text, path, recognise(text, str(path)), within)
+    texts = {file: read_text(file) for file in data_files(path)}
+    found = {file: recognise(text, str(file)) for file, text in texts.items()}
+    shared = _shared_format(path, found)
+    if shared.name == "lotaru":  # several machines make factors, so the files belong together
+        runs = [run for file, text in texts.items() for run in parse_runs(text, str(file))]
+        return (lotaru.workload_of(runs, path.name, str(path)),)
+    parts = [
+        workload
+        for file, text in texts.items()
+        if found[file].use is not Use.NOTHING
+        for workload in _parse(text, file, found[file], within)
+    ]
+    return tuple(parts) if shared.name in _REPEATS else (_joined(path, parts),)
+
+
+def _parse(text: str, path: Path, found: Format, within: tuple[Path, ...]) -> tuple[Workload, ...]:
     if Use.WORKLOAD not in found.use:
         raise InvalidFile(f"{path}: is {found.holds}, not a workload; {found.advice}")
-    return _LOADERS[found.name](text, path)
+    return _LOADERS[found.name](text, path, within)
 
 
 def _shared_format(folder: Path, found: dict[Path, Format]) -> Format:

@@ -113,7 +113,7 @@ class Workload:
                 "give one time for each"
             )
         moved = tuple(
-            Submission(time_s, submission.workflow)
+            Submission(float(time_s), submission.workflow)
             for time_s, submission in zip(times, self.submissions, strict=True)
         )
         return replace(self, submissions=moved, arrivals=None)
