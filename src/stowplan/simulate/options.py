@@ -1,0 +1,71 @@
+"""How a simulation is run: what surrounds the scheduler, each with its unit and a default.
+
+The defaults describe a cluster whose control plane costs nothing: a cycle at every instant at which something
+changed, tasks that run from the moment they are placed. That is what published list-scheduling results
+assume. A real cluster is described by raising the latencies; values with their sources are in
+`docs/SIMULATOR.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from stowplan.errors import InvalidInput
+
+__all__ = ["SimulationOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """Immutable options of one run.
+
+    Raises:
+        InvalidInput: an option is out of range; the message names it.
+    """
+
+    scheduling_interval_s: float = 0.0
+    """Seconds between cycles: what happens in between is decided on together, at the next multiple. 0: at
+    once."""
+    binding_s: float = 0.0
+    """Seconds from the decision until the node knows of the task (API server, kubelet)."""
+    pod_startup_s: float = 0.0
+    """Seconds from the binding until the task runs (sandbox, image pull, container start). The node's
+    requested resources are held, its real resources are not yet used."""
+    max_retries: int = 3
+    """How often a task that was lost (out of memory, evicted, node gone) is tried again before it fails."""
+    retry_backoff_s: float = 0.0
+    """Seconds before a lost task is pending again; doubles with every further loss of the same task."""
+    node_monitor_grace_s: float = 40.0
+    """Seconds after which the control plane notices that a node is silent (kube-controller-manager's
+    `node-monitor-grace-period`)."""
+    unreachable_toleration_s: float = 300.0
+    """Seconds that pods stay bound to a node that is known to be silent (the API's default toleration)."""
+    window_tasks: int | None = None
+    """Most pending tasks that one cycle looks at, oldest first; None: all. A bound keeps a cycle's cost
+    independent of the backlog, at the price that policies see only the window."""
+    horizon_s: float = math.inf
+    """Simulated time at which the run ends whatever is still open (such tasks are `unfinished`)."""
+    usage_points: int = 256
+    """Most points of the time series of utilisation of the whole cluster."""
+    node_usage_rows: int = 50_000
+    """Most rows of the time series by node, with no more points than that of the cluster and at least 4."""
+    validates: bool = False
+    """Re-check every invariant after every step. Slow; for tests."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for item in fields(self):
+            if item.name in ("window_tasks", "validates"):
+                continue
+            number = float(getattr(self, item.name))
+            if not number >= 0.0 or (math.isinf(number) and item.name != "horizon_s"):
+                raise InvalidInput(f"SimulationOptions.{item.name} is {number}; give a number of 0 or more")
+        if self.horizon_s <= 0.0:
+            raise InvalidInput(f"SimulationOptions.horizon_s is {self.horizon_s}; give a time above 0")
+        if self.window_tasks is not None and self.window_tasks < 1:
+            raise InvalidInput(
+                f"SimulationOptions.window_tasks is {self.window_tasks}; give at least 1, or None for all"
+            )
+        if self.usage_points < 2:
+            raise InvalidInput(f"SimulationOptions.usage_points is {self.usage_points}; give at least 2")

@@ -1,0 +1,410 @@
+"""The discrete-event cluster: submissions in, the core's scheduling cycle, machines that obey physics.
+
+One step goes to the next instant that matters: a task ends, a workflow arrives, something breaks or recovers,
+a cycle is due. Between such instants everything happens inside the compiled kernel. At an instant the order
+is: ends, then faults, drift and tenants, then arrivals, then one scheduling cycle over all that is pending.
+
+**Determinism contract.** A run is a function of (cluster, workload, policy, seed, rules, faults, contention,
+options, laws): the same arguments give the same results byte for byte, in another process too. There is one
+seam for time, the kernel's `now_s`, and one for chance: `numpy.random.SeedSequence(seed)` is spawned into
+four streams (arrivals, faults, ties of the policy, drift), so what one consumes does not move the others, and
+two policies under one seed meet the same arrivals and faults. Nothing iterates over a set or depends on
+hashes of text, and no clock is read. Events at one instant have a total order: the kernel's, then that of
+planning, then that of arrival (time, then key).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from stowplan.core.constraints import NO_RULES, RuleTable
+from stowplan.core.decoder import Infeasible, Wait
+from stowplan.core.domain import PendingTask
+from stowplan.core.engine import CycleReport, Engine
+from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.policy import Policy, make_policy
+from stowplan.errors import InternalError
+from stowplan.simulate.background import Background
+from stowplan.simulate.book import EndStatus, TaskBook
+from stowplan.simulate.clusters.model import Cluster
+from stowplan.simulate.disturbances import Disturbances
+from stowplan.simulate.faults import NO_FAULTS, FaultPlan
+from stowplan.simulate.floor import Floor
+from stowplan.simulate.kernel import EventKind, KernelEvents, Wake
+from stowplan.simulate.ledger import AttemptStatus
+from stowplan.simulate.options import SimulationOptions
+from stowplan.simulate.pending import PendingQueue
+from stowplan.simulate.progress import Observer, RunProgress
+from stowplan.simulate.record import RunRecord
+from stowplan.simulate.results import RunResult
+from stowplan.simulate.site import Site
+from stowplan.simulate.stage import Stage
+from stowplan.simulate.summary import collect
+from stowplan.simulate.timeline import Timeline
+from stowplan.simulate.usage import readings_of
+from stowplan.simulate.workloads.arrivals import Arrivals
+from stowplan.simulate.workloads.model import Workload
+
+__all__ = ["Simulation"]
+
+_ENDS = Wake.FINISHED | Wake.OOM_KILLED | Wake.EVICTED
+_STATUS_OF = {
+    int(EventKind.FINISHED): AttemptStatus.DONE,
+    int(EventKind.OOM_KILLED): AttemptStatus.OOM_KILLED,
+    int(EventKind.EVICTED): AttemptStatus.EVICTED,
+}
+_STEPS_PER_OBSERVATION = 256
+_DEFAULT_OPTIONS = SimulationOptions()
+
+
+class Simulation:
+    """One run. `run` may be called once; `result` gives what there is at any time."""
+
+    def __init__(  # noqa: PLR0913  (each is one aspect of a run)
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        policy: Policy | str,
+        *,
+        seed: int,
+        arrivals: Arrivals | None = None,
+        rules: RuleTable = NO_RULES,
+        faults: FaultPlan = NO_FAULTS,
+        contention: bool = True,
+        options: SimulationOptions = _DEFAULT_OPTIONS,
+        laws: PhysicsLaws | None = None,
+        fallback: Policy | None = None,
+    ) -> None:
+        """Set the stage at time 0.
+
+        Args:
+            cluster: the machines, with their background tenants and drift.
+            workload: what is submitted, when; `arrivals` draws other times.
+            policy: a policy or its name. A policy object must not be shared by two runs: it may keep caches.
+            seed: everything that chance decides follows from it.
+            arrivals: None keeps the times of the workload.
+            rules: the operator's rule table.
+            faults: what breaks.
+            contention: False: tasks never slow each other down.
+            options: surroundings of the scheduler.
+            laws: constants of the physics.
+            fallback: decides when the policy fails; None: the failure ends the run.
+
+        Raises:
+            UnknownName: no policy, node, rack or zone of that name.
+            InvalidInput: the cluster or workload cannot be simulated; says why.
+        """
+        arrival_seed, fault_seed, tie_seed, drift_seed = np.random.SeedSequence(seed).spawn(4)
+        if arrivals is not None:
+            recorded_s = [submission.time_s for submission in workload.submissions]
+            workload = workload.at_times(
+                arrivals.times_s(recorded_s, np.random.default_rng(arrival_seed)).tolist()
+            )
+        self.cluster = cluster
+        self.workload = workload
+        self.policy = make_policy(policy) if isinstance(policy, str) else policy
+        self.seed = seed
+        self.options = options
+        self.book = TaskBook(workload.submissions)
+        self.site = Site(cluster, laws if laws is not None else PhysicsLaws(), contention=contention)
+        self.floor = Floor(self.site, self.book, options)
+        self.pending = PendingQueue(options.window_tasks)
+        self.engine = Engine(
+            self.site.state, self.policy, rng=np.random.default_rng(tie_seed), rules=rules, fallback=fallback
+        )
+        self.cycles = 0
+        self.degraded_cycles = 0
+        self.refused: dict[int, str] = {}  # task id → why it never ran
+        self._timeline = Timeline()
+        stage = Stage(self.site, self._timeline, self, options)
+        self._disturbances = Disturbances(stage, cluster, faults, fault_seed)
+        self._background = Background(stage, cluster, drift_seed)
+        self.usage, self.node_usage = readings_of(cluster, workload, options)
+        self._muted: dict[int, list[tuple[int, float, AttemptStatus]]] = {}  # node → ends nobody heard of yet
+        self._backing_off: set[int] = set()
+        self._waits: Sequence[tuple[PendingTask, Wait]] = ()
+        self._wants_cycle = False
+        self._cycle_s = math.inf
+        self._stop_requested = False
+
+    # ---- running --------------------------------------------------------------------------------
+
+    def run(self, observer: Observer | None = None) -> RunResult:
+        """Run to the end and return the result; `observer` is called now and then.
+
+        The end is when every task of every submission has ended, or the horizon, or `request_stop`.
+
+        Raises:
+            StowplanError: the policy failed and there is no fallback.
+            InternalError: an invariant does not hold (checked after every step when `options.validates`).
+        """
+        steps = 0
+        while not self.is_over:
+            self.step()
+            steps += 1
+            if self.options.validates:
+                self.validate_state()
+            if observer is not None and steps % _STEPS_PER_OBSERVATION == 0:
+                observer(self.progress)
+        if observer is not None:
+            observer(self.progress)
+        return self.result()
+
+    def request_stop(self) -> None:
+        """End the run after the step under way; safe to call from a signal handler."""
+        self._stop_requested = True
+
+    def result(self) -> RunResult:
+        """Return what there is so far; it is marked partial unless every task has ended."""
+        for readings in (self.usage, self.node_usage):
+            readings.take(self.site.kernel)
+        return collect(
+            RunRecord(
+                policy=self.policy.name,
+                seed=self.seed,
+                cluster=self.cluster,
+                machines=self.site.machines,
+                book=self.book,
+                ledger=self.floor.ledger,
+                demands=self.floor.demands,
+                kernel=self.site.kernel,
+                usage=self.usage,
+                node_usage=self.node_usage,
+                refused=self.refused,
+                now_s=self.now_s,
+                is_partial=not self.is_complete,
+                cycles=self.cycles,
+                degraded_cycles=self.degraded_cycles,
+                backlog_peak=self.pending.peak,
+                faults=self.faults_occurred,
+            )
+        )
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time."""
+        return self.site.kernel.now_s
+
+    @property
+    def progress(self) -> RunProgress:
+        """How far the run is."""
+        return RunProgress(
+            self.now_s,
+            len(self.book.tasks),
+            self.book.ended_tasks,
+            len(self.pending),
+            len(self.floor.running),
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every task has ended."""
+        return self.book.ended_tasks == len(self.book.tasks)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no further step."""
+        return self._stop_requested or self.is_complete or self.now_s >= self.options.horizon_s
+
+    @property
+    def faults_occurred(self) -> int:
+        """How many faults struck so far."""
+        return self._disturbances.occurred
+
+    def step(self) -> None:
+        """Go to the next instant that matters and deal with all that happens there."""
+        kernel, book = self.site.kernel, self.book
+        arrival_s = book.next_arrival_s
+        until_s = min(
+            self._cycle_s,
+            self._timeline.next_s,
+            self.usage.next_s,
+            self.node_usage.next_s,
+            self.options.horizon_s,
+            arrival_s if arrival_s is not None else math.inf,
+        )
+        # 1. The machines work until something ends, or until the next instant that is known.
+        events = kernel.advance(until_s, wake=_ENDS if self._cycle_s == math.inf else Wake.NOTHING)
+        now_s = kernel.now_s
+        # 2. What ended.
+        if len(events):
+            self._take_in(events)
+        # 3. What broke, recovered or began beside our work.
+        if self._timeline.next_s <= now_s:
+            self._timeline.run_due(now_s)
+        # 4. Who arrived.
+        while arrival_s is not None and arrival_s <= now_s:
+            self._queue(book.arrive())
+            arrival_s = book.next_arrival_s
+        self._read_usage(now_s, had_events=len(events) > 0)
+        # 5. Decide.
+        if self._wants_cycle and self._cycle_s == math.inf:
+            self._cycle_s = self._next_cycle_s(now_s)
+        if self._cycle_s <= now_s:
+            self._decide(now_s)
+        # 6. Nothing left to happen.
+        while self._is_starving():
+            self._end_starved(now_s)
+
+    # ---- what ended -----------------------------------------------------------------------------
+
+    def _take_in(self, events: KernelEvents) -> None:
+        conditions = self.site.conditions
+        for kind, kernel_id, time_s in zip(
+            events.kind.tolist(), events.task.tolist(), events.time_s.tolist(), strict=True
+        ):
+            status = _STATUS_OF.get(kind)
+            if status is None:
+                continue
+            attempt = self.floor.attempt_of.pop(kernel_id, -1)
+            if attempt < 0:
+                self._background.ended(kernel_id)
+                continue
+            node = self.floor.ledger.node[attempt]
+            if conditions[node].is_mute:
+                self._muted.setdefault(node, []).append((attempt, time_s, status))
+            else:
+                self._end(attempt, time_s, time_s, status)
+
+    def _end(self, attempt: int, ended_s: float, heard_s: float, status: AttemptStatus) -> None:
+        """End an attempt at `ended_s` of which the control plane hears at `heard_s`."""
+        task_id = self.floor.end(attempt, ended_s, status)
+        self._wants_cycle = True
+        if status == AttemptStatus.DONE:
+            self._queue(self.book.done(task_id, heard_s))
+        elif self.book.attempts[task_id] > self.options.max_retries:
+            self.book.failed(task_id, heard_s, EndStatus.OPEN)
+        else:
+            self.book.retry(task_id)
+            back_off_s = self.options.retry_backoff_s * 2.0 ** (self.book.attempts[task_id] - 1)
+            if back_off_s == 0.0:
+                self._queue([self.book.pending_again(task_id, heard_s)])
+            else:
+                self._backing_off.add(task_id)
+                self._timeline.plan(heard_s + back_off_s, lambda time_s: self._queue_again(task_id, time_s))
+
+    def _queue_again(self, task_id: int, time_s: float) -> None:
+        self._backing_off.discard(task_id)
+        self._queue([self.book.pending_again(task_id, time_s)])
+
+    def _queue(self, tasks: list[PendingTask]) -> None:
+        if tasks:
+            self.pending.add(tasks)
+            self._wants_cycle = True
+
+    # ---- what disturbances ask ------------------------------------------------------------------
+
+    def lose_pods(self, node: int, time_s: float) -> None:
+        """Give up every pod bound to the node; each is tried again or fails."""
+        ended = {attempt for attempt, _, _ in self._muted.pop(node, ())}
+        for attempt in self.floor.attempts_on(node):
+            if attempt not in ended:
+                self.floor.stop(attempt)
+            self._end(attempt, time_s, time_s, AttemptStatus.NODE_LOST)
+
+    def hear_from(self, node: int, time_s: float) -> None:
+        """Take in what ended on the node while nobody heard of it."""
+        for attempt, ended_s, status in self._muted.pop(node, ()):
+            self._end(attempt, ended_s, time_s, status)
+
+    def node_changed(self) -> None:
+        """Have the scheduler look again."""
+        self._wants_cycle = True
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def _next_cycle_s(self, now_s: float) -> float:
+        interval_s = self.options.scheduling_interval_s
+        due_s = now_s
+        if interval_s > 0.0:
+            due_s = max(now_s, math.ceil(now_s / interval_s - 1e-9) * interval_s)
+        return due_s + self._disturbances.api_delay_s
+
+    def _decide(self, now_s: float) -> None:
+        self._wants_cycle = False
+        self._cycle_s = math.inf
+        while len(self.pending):
+            window = self.pending.window()
+            report = self.engine.cycle(now_s, window, self.floor.running)
+            self.cycles += 1
+            self.degraded_cycles += report.degraded is not None
+            self._carry_out(report, now_s)
+            if not report.placed or self.options.window_tasks is None:
+                break
+        self.pending.note_backlog()
+
+    def _carry_out(self, report: CycleReport, now_s: float) -> None:
+        if report.placed:
+            self.floor.start(report.placed, now_s, self._disturbances.api_delay_s)
+            self.pending.remove(
+                {placed.key for _, placed in report.placed}, [task for task, _ in report.placed]
+            )
+        self._waits = report.waiting
+        if self.options.window_tasks is not None:
+            self.pending.put_last(list({task.task.shape: None for task, _ in report.waiting}))
+        if report.infeasible and not self.site.expects_nodes:
+            self._refuse(report.infeasible, now_s, EndStatus.INFEASIBLE)
+
+    def _refuse(
+        self, tasks: Sequence[tuple[PendingTask, Infeasible | Wait]], now_s: float, status: EndStatus
+    ) -> None:
+        """Give up pending tasks with their reasons; what depends on them is skipped, the rest runs on."""
+        self.pending.remove({task.key for task, _ in tasks}, [task for task, _ in tasks])
+        for task, outcome in tasks:
+            task_id = self.book.id_of[task.key]
+            self.refused[task_id] = outcome.reason
+            self.book.failed(task_id, now_s, status)
+
+    def _is_starving(self) -> bool:
+        """Whether tasks wait and nothing can change any more."""
+        return (
+            len(self.pending) > 0
+            and not (self.floor.running or self._wants_cycle or self._backing_off or self._cycle_s < math.inf)
+            and self.book.next_arrival_s is None
+            and not self.site.expects_nodes
+        )
+
+    def _end_starved(self, now_s: float) -> None:
+        """Give up what the last cycle left waiting, and look at what a window may have hidden."""
+        if not self._waits:
+            raise InternalError(
+                f"{len(self.pending)} tasks are pending at {now_s} s but no cycle looked at them"
+            )
+        self._refuse(self._waits, now_s, EndStatus.STARVED)
+        self._waits = ()
+        self._decide(now_s)
+
+    # ---- readings and checks --------------------------------------------------------------------
+
+    def _read_usage(self, now_s: float, *, had_events: bool) -> None:
+        kernel = self.site.kernel
+        for readings in (self.usage, self.node_usage):
+            if readings.next_s <= now_s:
+                readings.take(kernel)
+        if had_events or self._wants_cycle or len(self._timeline) or not self.floor.attempt_of:
+            return
+        ids = np.array(list(self.floor.attempt_of), dtype=np.int64)
+        has_started = ~np.isnan(kernel.started_s(ids))
+        if has_started.all() and not (kernel.rate(ids) > 0.0).any():
+            key = self.book.keys[self.floor.ledger.task[self.floor.attempt_of[int(ids[0])]]]
+            raise InternalError(
+                f"at {now_s} s all {len(ids)} tasks stand still with nothing planned; one is {key!r}"
+            )
+
+    def validate_state(self) -> None:
+        """Check that cluster state, kernel and simulator agree, and that no task is lost or bound twice.
+
+        Raises:
+            InternalError: one does not hold; the message names what and where.
+        """
+        self.site.validate()
+        muted = {attempt for ends in self._muted.values() for attempt, _, _ in ends}
+        self.floor.validate(muted)
+        pending = {task.key for task in self.pending.tasks()}
+        if len(pending) != len(self.pending):
+            raise InternalError(f"{len(self.pending)} tasks are counted as pending, {len(pending)} are there")
+        backing_off = {self.book.keys[task_id] for task_id in self._backing_off}
+        self.book.validate(pending | backing_off, set(self.floor.running))
