@@ -36,7 +36,14 @@ NUMPY_FILE_CALLS = frozenset(
 
 # Not installed where only decisions are served.
 ABSENT_WHEN_SERVING = ("numba", "llvmlite", "polars", "plotly")
-NEEDS_MORE_THAN_SERVING = ("stowplan.core.physics", "stowplan.simulate", "stowplan.learn", "stowplan.adapt")
+NEEDS_MORE_THAN_SERVING = (
+    "stowplan.core.physics",
+    "stowplan.simulate",
+    "stowplan.learn",
+    "stowplan.adapt",
+    "stowplan.cli.demo",  # these two commands simulate
+    "stowplan.cli.experiment",
+)
 
 
 def dotted(node: ast.expr) -> str:
