@@ -2,6 +2,194 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-app = typer.Typer()
+from stowplan import __version__
+from stowplan.cli.terminal import write
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="stowplan",
+    help="Places the tasks of cloud workflows on Kubernetes nodes by what the hardware is really doing.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+_DEFAULT_OUT = Path("out")
+
+
+class OutputFormat(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@app.command()
+def demo(
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-O", metavar="DIR", help="Where the results are written.")
+    ] = _DEFAULT_OUT / "demo",
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="How many runs of each policy, seeds 1 to N.")
+    ] = 5,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="P", help="Runs at a time; as many as there are cores."),
+    ] = None,
+) -> None:
+    """Compare placement policies on real workflow runs.
+
+    Replays recorded executions of scientific workflows (genomics first) on a simulated cluster under
+    kube-scheduler and under better policies, shows what each gains and why, and writes a report.
+    """
+    from stowplan.cli.experiment import run_demo
+
+    raise typer.Exit(run_demo(out=out, seeds=seeds, processes=processes))
+
+
+@app.command()
+def simulate(
+    *,
+    cluster: Annotated[
+        Path,
+        typer.Option(
+            "--cluster", "-c", metavar="FILE", help="The machines: Stowplan YAML or any supported file."
+        ),
+    ],
+    workload: Annotated[
+        Path,
+        typer.Option(
+            "--workload",
+            "-w",
+            metavar="PATH",
+            help="What runs: Stowplan YAML, or any supported file or folder.",
+        ),
+    ],
+    policies: Annotated[
+        list[str],
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="NAME",
+            help="A policy to run; repeat to compare. See `stowplan policies`.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-O", metavar="DIR", help="Where the results are written.")],
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="How many runs of each policy, seeds 1 to N.")
+    ] = 5,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="What the others are compared with; else the first."),
+    ] = None,
+    arrivals: Annotated[
+        str,
+        typer.Option(
+            "--arrivals",
+            metavar="HOW",
+            help="recorded, at-once, replay[:SPEED], poisson:GAP_S or burst:GAP_S:START_S:LENGTH_S[:FACTOR].",
+        ),
+    ] = "recorded",
+    copies: Annotated[int, typer.Option("--copies", metavar="N", help="Run every workflow N times.")] = 1,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="FILE", help="The operator's rule table (YAML).")
+    ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option("--faults", metavar="FILE", help="What breaks, when and for how long (YAML)."),
+    ] = None,
+    contention: Annotated[
+        bool, typer.Option(help="Whether tasks on one machine slow each other down.")
+    ] = True,
+    interval_s: Annotated[
+        float, typer.Option("--scheduling-interval", metavar="S", help="Seconds between cycles; 0: at once.")
+    ] = 0.0,
+    binding_s: Annotated[
+        float, typer.Option("--binding", metavar="S", help="Seconds until the node knows of a placed task.")
+    ] = 0.0,
+    pod_startup_s: Annotated[
+        float, typer.Option("--pod-startup", metavar="S", help="Seconds until a bound task runs.")
+    ] = 0.0,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="P", help="Runs at a time; as many as there are cores."),
+    ] = None,
+) -> None:
+    """Compare policies on your cluster and workload.
+
+    Runs every policy under every seed, shows results and paired differences with 95 % intervals, and writes
+    them as Parquet together with one self-contained HTML report.
+    """
+    from stowplan.cli.experiment import SimulationRequest, run_simulation
+
+    request = SimulationRequest(
+        cluster=cluster,
+        workload=workload,
+        policies=tuple(policies),
+        baseline=baseline,
+        seeds=seeds,
+        arrivals=arrivals,
+        copies=copies,
+        rules=rules,
+        faults=faults,
+        contention=contention,
+        scheduling_interval_s=interval_s,
+        binding_s=binding_s,
+        pod_startup_s=pod_startup_s,
+        processes=processes,
+        out=out,
+    )
+    raise typer.Exit(run_simulation(request))
+
+
+@app.command()
+def feasible(
+    *,
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH",
+            help="Kubernetes objects: a file, a folder, or - for standard input.",
+        ),
+    ],
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="FILE", help="The operator's rule table (YAML).")
+    ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option("--output", "-o", help="How the answer is written.")
+    ] = OutputFormat.TABLE,
+) -> None:
+    """Say which nodes can take each pending pod, and why the others cannot.
+
+    Reads plain Kubernetes objects (Nodes, Pods, PVs, PVCs, StorageClasses, CSINodes, Namespaces …) as
+    `kubectl get -o yaml` writes them. Each pod is judged alone; nothing is bound between.
+    """
+    from stowplan.cli.feasible import report_feasible
+
+    report_feasible(files, rules, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
+def policies() -> None:
+    """List the policies that can be run."""
+    from stowplan.cli.listing import list_policies
+
+    list_policies()
+
+
+@app.command()
+def version() -> None:
+    """Say which version this is."""
+    write(__version__)

@@ -7,90 +7,36 @@ only to a terminal.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from rich import box
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
 from rich.text import Text
 
-__all__ = ["AnyTable", "output", "progress_bar", "say", "show_table"]
+from stowplan.simulate.report.table import Table
+
+__all__ = ["progress_bar", "say", "show_table", "write"]
 
 _UNBOUNDED: Final = 100_000
 _STYLES: Final = {"good": "green", "bad": "red"}
 
 
-class AnyCell(Protocol):
-    """A cell: its text and a verdict ("good", "bad" or nothing)."""
-
-    @property
-    def text(self) -> str:
-        """What stands there."""
-        ...
-
-    @property
-    def verdict(self) -> str:
-        """How it is coloured."""
-        ...
-
-
-class AnyColumn(Protocol):
-    """A column: its heading and whether words or numbers stand in it."""
-
-    @property
-    def heading(self) -> str:
-        """The heading."""
-        ...
-
-    @property
-    def holds_words(self) -> bool:
-        """Whether it is set to the left."""
-        ...
-
-
-class AnyTable(Protocol):
-    """What can be shown as a table; the first column names the row."""
-
-    @property
-    def title(self) -> str:
-        """Line above the table."""
-        ...
-
-    @property
-    def caption(self) -> str:
-        """Line below the table."""
-        ...
-
-    @property
-    def columns(self) -> Sequence[AnyColumn]:
-        """The columns."""
-        ...
-
-    @property
-    def rows(self) -> Sequence[Sequence[AnyCell]]:
-        """The rows, one cell per column."""
-        ...
-
-
-def output() -> Console:
-    """Return the console of standard output, made anew: tests and pipes replace the stream."""
-    return _console(is_error=False)
-
-
 def _console(*, is_error: bool) -> Console:
+    """Return the console of a stream, made anew: tests and pipes replace the stream."""
     stream = sys.stderr if is_error else sys.stdout
-    width = None if stream.isatty() else _UNBOUNDED
-    return Console(stderr=is_error, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(
+        stderr=is_error,
+        width=None if stream.isatty() else _UNBOUNDED,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
 
 
 def say(words: str) -> None:
@@ -98,20 +44,27 @@ def say(words: str) -> None:
     _console(is_error=True).print(words)
 
 
-def show_table(table: AnyTable) -> None:
+def write(text: str) -> None:
+    """Write text to standard output as it is."""
+    sys.stdout.write(f"{text}\n")
+
+
+def show_table(table: Table) -> None:
     """Write a table to standard output."""
-    console = output()
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    console = _console(is_error=False)
+    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(table.columns):
         is_left = index == 0 or column.holds_words
         shown.add_column(column.heading, justify="left" if is_left else "right", overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(cell.text, style=_STYLES.get(cell.verdict, "")) for cell in row))
-    if table.title:
-        console.print(Text(table.title, style="bold"))
-    console.print(shown, soft_wrap=False)
-    if table.caption:
-        console.print(table.caption)
+    with console.capture() as capture:
+        if table.title:
+            console.print(Text(table.title, style="bold"))
+        console.print(shown, soft_wrap=False)
+        if table.caption:
+            console.print(Text(table.caption, style="dim"))
+    write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
 
 
 def progress_bar() -> Progress:
@@ -120,9 +73,8 @@ def progress_bar() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
         transient=True,
         disable=not console.is_terminal,

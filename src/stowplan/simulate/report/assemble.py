@@ -125,11 +125,15 @@ def _completion(data: ReportData) -> Section:
 
 
 def _slowdown(data: ReportData) -> Section:
+    numbers = slowdown_table(data.tasks)
     return Section(
         "What slowed what",
         "A task that runs beside others on one machine gets less of what they share. The simulator books "
         "every second that it loses on the resource that was short.",
-        blocks=[("By policy", policy_slowdown_chart(data)), ("In numbers", slowdown_table(data.tasks))],
+        blocks=[
+            ("By policy", policy_slowdown_chart(data)),
+            *([("In numbers", numbers)] if numbers is not None else []),
+        ],
     )
 
 

@@ -75,8 +75,8 @@ def _signed(number: float) -> str:
     return "0.0" if float(text) == 0.0 else text.replace("-", "−")
 
 
-def summary_table(experiment: ExperimentResult) -> Table:
-    """Return one row per policy with the means over seeds."""
+def summary_table(experiment: ExperimentResult, *, only: Sequence[str] = ()) -> Table:
+    """Return one row per policy with the means over seeds; `only` names the columns to show, if not all."""
     summary = experiment.result.summary.filter(~pl.col("is_partial"))
     if summary.is_empty():
         summary = experiment.result.summary
@@ -85,7 +85,7 @@ def summary_table(experiment: ExperimentResult) -> Table:
     formatted: list[list[str]] = [means["policy"].to_list()]
     for name, heading in _COLUMNS:
         numbers: list[float | None] = means[name].to_list()
-        if name == "oom_kills" and not any(numbers):
+        if (only and name not in only) or (name == "oom_kills" and not any(numbers)):
             continue
         unit, texts = _format_column(name, numbers)
         columns.append(Column(f"{heading}{unit}"))
@@ -135,9 +135,13 @@ def comparison_table(
             row.append(Cell(change_in_words(change, low, high), _verdict(metric, low, high)))
         rows.append(row)
     seeds = int(comparison["seeds"].to_numpy().max())
-    caption = f"Change of the geometric mean, paired by seed ({seeds}), with its 95 % interval."
+    known = comparison.filter(pl.col("low_percent").is_not_null())
     if seeds < 2:
         caption = "Change in one seed; run more seeds for an interval."
+    elif (known["low_percent"] == known["high_percent"]).all():
+        caption = "Every seed gave the same: nothing in these runs was left to chance."
+    else:
+        caption = f"Change of the geometric mean, paired by seed ({seeds}), with its 95 % interval."
     return Table(f"Against {experiment.baseline}", columns, rows, caption)
 
 
@@ -147,12 +151,14 @@ def _verdict(metric: str, low: float | None, high: float | None) -> str:
     return "good" if (low > 0.0) == (metric in _MORE_IS_BETTER) else "bad"
 
 
-def slowdown_table(tasks: pl.DataFrame, by: str = "policy") -> Table:
-    """Return the percentage of undisturbed time that each cause took, per policy or family."""
+def slowdown_table(tasks: pl.DataFrame, by: str = "policy") -> Table | None:
+    """Return the percentage of undisturbed time that each cause took, by policy or family; None if none did."""
     shares = lost_shares(tasks, by)
     shown = [
         (cause, column) for cause, column in SLOWDOWN_COLUMNS.items() if (shares[column].abs() >= 0.05).any()
     ]
+    if not shown:
+        return None
     columns = [
         Column(by, holds_words=True),
         *(Column(CAUSE_WORDS[cause]) for cause, _ in shown),

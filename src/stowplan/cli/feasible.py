@@ -1,0 +1,55 @@
+"""`stowplan feasible`: which nodes can take each pending pod, and why the others cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from stowplan.cli.documents import read_documents
+from stowplan.cli.inputs import load_rules
+from stowplan.cli.terminal import say, show_table, write
+from stowplan.kube.manifest import feasible_report, load_objects
+from stowplan.simulate.report.table import Cell, Column, Table
+
+__all__ = ["report_feasible"]
+
+
+def report_feasible(files: Sequence[str], rules: Path | None, *, as_json: bool) -> None:
+    """Read the objects and write the answer to standard output.
+
+    Raises:
+        InvalidInput: a file, an object or the rule table cannot be used.
+    """
+    table = load_rules(rules)
+    loaded = load_objects(document for document, _ in read_documents(files))
+    report = feasible_report(loaded.state, loaded.pending, rules=table)
+    if loaded.ignored:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in loaded.ignored.items())
+        say(f"ignored, because placement does not depend on them: {kinds}")
+    if as_json:
+        write(json.dumps(report, indent=2, ensure_ascii=False))
+        return
+    pods = cast("Mapping[str, Any]", report["pods"])
+    if not pods:
+        say("no pod waits for a node: every pod among the objects has one, has ended, or is being deleted")
+    for key, answer in pods.items():
+        show_table(_pod_table(key, answer["feasible"], answer["refused"]))
+
+
+def _pod_table(key: str, feasible: Sequence[str], refused: Mapping[str, Mapping[str, str]]) -> Table:
+    """Return the answer for one pod: one row per reason, the nodes that share it together."""
+    total = len(feasible) + len(refused)
+    nodes_of: dict[tuple[str, str], list[str]] = {}
+    for node, refusal in refused.items():
+        nodes_of.setdefault((refusal["filter"], refusal["reason"]), []).append(node)
+    rows = [[Cell(", ".join(feasible)), Cell("feasible", "good"), Cell("")]] if feasible else []
+    for (name, reason), nodes in sorted(nodes_of.items(), key=lambda item: (-len(item[1]), item[0])):
+        rows.append([Cell(", ".join(nodes)), Cell(name, "bad"), Cell(reason)])
+    columns = (
+        Column("node", holds_words=True),
+        Column("filter", holds_words=True),
+        Column("reason", holds_words=True),
+    )
+    return Table(f"{key}: {len(feasible)} of {total} nodes can take it", columns, rows)
