@@ -23,7 +23,6 @@ from stowplan.simulate.kernel.loop import (
     EVENTS_FULL,
     advance,
     apply_change,
-   
     settle,
     start_tasks,
     stop_task,
@@ -99,6 +98,7 @@ class FluidKernel:
         self._nodes = nodes
         self._reserved = np.zeros(len(nodes), np.int64)
         self._has_flows = False
+        self._profile_work_s = np.zeros(0)
         self._state = _fresh_state(nodes, laws, _changes(schedule, nodes), start_s=start_s)
         self._counters["contention"] = int(contention)
 
@@ -134,6 +134,8 @@ class FluidKernel:
         self._has_flows = self._has_flows or named.size > 0
         first = state.first_phase.shape[0] - 1
         offset = state.first_phase[-1]
+        work_s = np.add.reduceat(profiles.phases["work_s"], profiles.first_phase[:-1]) if len(profiles) else []
+        self._profile_work_s = np.concatenate([self._profile_work_s, work_s])
         self._state = state._replace(
             phases=np.concatenate([state.phases, profiles.phases]),
             first_phase=np.concatenate([state.first_phase, offset + profiles.first_phase[1:]]),
@@ -171,9 +173,7 @@ class FluidKernel:
         tasks["cpu_limit"] = starts.cpu_limit_cores
         tasks["memory_limit"] = starts.memory_limit_bytes
         tasks["memory_request"] = starts.memory_request_bytes
-        work = np.concatenate([[0.0], np.cumsum(self._state.phases["work_s"])])
-        ends = work[self._state.first_phase]
-        tasks["work_s"] = (ends[1:] - ends[:-1])[starts.profile]
+        tasks["work_s"] = self._profile_work_s[starts.profile]
         start_tasks(self._state, ids, at_s)
         return ids
 
