@@ -163,9 +163,9 @@ class PodVolume:
 
     Either `claim` is set (the name of a PersistentVolumeClaim in the pod's namespace), or at least one of
     `disk` and `csi_driver`. `is_ephemeral` marks a claim made from the pod's own template: it must be owned
-    by the pod, whose uid is then in `pod_uid`. `csi_driver` and `csi_handle` are the CSI volume that an inline
-    disk of a migrated in-tree plugin stands for (it counts towards the node's limit); a handle of None is one
-    that cannot be translated. Inline volumes of CSI drivers do not count and are left out.
+    by the pod, whose uid is then in `pod_uid`. `csi_driver` and `csi_handle` are the CSI volume that an
+    inline disk of a migrated in-tree plugin stands for (it counts towards the node's limit); a handle of None
+    is one that cannot be translated. Inline volumes of CSI drivers do not count and are left out.
     """
 
     name: str
@@ -198,9 +198,10 @@ class PodShape:
     resources); it does not include the pod itself, of which every node takes a limited number.
     `score_cpu_milli` and `score_memory_bytes` are the requests used in scoring, where a container without a
     request counts as 100 milli-cores and 200 MiB. `default_spread_selector` selects the pods that the
-    Services and the controller of this pod select; pods without spread constraints of their own are scored with the
-    cluster's default constraints on it (None: there are none). `required_features` are the node features that
-    the pod's spec needs (`Node.declared_features`). `template` names the workflow template that made the pod.
+    Services and the controller of this pod select; pods without spread constraints of their own are scored
+    with the cluster's default constraints on it (None: there are none). `required_features` are the node
+    features that the pod's spec needs (`Node.declared_features`). `template` names the workflow template
+    that made the pod.
     """
 
     namespace: str = "default"

@@ -1,0 +1,306 @@
+"""Every filter for one pod shape, compiled against one cluster and kept current at the cost of what changed.
+
+Each filter owns a bit; a node's bits say which filters refuse it, so that the first in kube-scheduler's
+order is its lowest bit. `refresh` reads the state's journal: a bound or removed pod costs its own row for
+the filters that depend on the row alone, and for topology spread and inter-pod affinity only when the pod
+matters to one of the shape's terms, then the rows of the domains it tips.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, bit_of
+from stowplan.core.constraints.interpod import InterPodAffinity
+from stowplan.core.constraints.node_filters import (
+    DynamicResources,
+    NodeAffinity,
+    NodeDeclaredFeatures,
+    NodeName,
+    NodeUnschedulable,
+    SchedulingGates,
+    TaintToleration,
+)
+from stowplan.core.constraints.room import NodePorts, NodeResourcesFit, SharedGpu
+from stowplan.core.constraints.rule_filter import RuleFilter
+from stowplan.core.constraints.rules import NO_RULES, RuleTable
+from stowplan.core.constraints.spread import PodTopologySpread
+from stowplan.core.constraints.volume_binding import VolumeBinding
+from stowplan.core.constraints.volume_limits import NodeVolumeLimits
+from stowplan.core.constraints.volume_use import VolumeRestrictions
+from stowplan.core.constraints.volume_zone import VolumeZone
+from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
+
+__all__ = ["CompiledFilters"]
+
+_NO_NODE: Final = 1 << len(FILTERS)
+_LOWEST_BIT: Final[NDArray[np.int8]] = np.zeros(1 << (len(FILTERS) + 1), dtype=np.int8)
+for _bit in reversed(range(len(FILTERS))):
+    _LOWEST_BIT[1 << _bit :: 1 << (_bit + 1)] = _bit + 1
+_LOWEST_BIT[_NO_NODE:] = -1
+_LOWEST_BIT.flags.writeable = False
+
+_FEW_ROWS: Final = 12
+"""Up to so many rows are looked at one by one: an array operation costs as much as several rows."""
+
+
+class CompiledFilters:
+    """The nodes that can take a pod of one shape.
+
+    Attributes: feasible: shape (capacity,); whether the row holds a node that no filter refuses. Changed in
+        place by `refresh`.
+    """
+
+    __slots__ = (
+        "_bits",
+        "_capacity",
+        "_filters",
+        "_pod_filters",
+        "_room_filters",
+        "_sequence",
+        "_state",
+        "feasible",
+        "shape",
+    )
+
+    def __init__(self, state: ClusterState, shape: PodShape, *, rules: RuleTable = NO_RULES) -> None:
+        """Bind to a state and compile."""
+        self._state = state
+        self.shape = shape
+        self._filters: list[tuple[int, NodeFilter]] = [
+            (bit_of(one.name), one) for one in _filters_for(state, shape, rules)
+        ]
+        self._room_filters = [
+            (bit, one) for bit, one in self._filters if one.follows_pods and type(one).note is NodeFilter.note
+        ]
+        self._pod_filters = [
+            (bit, one)
+            for bit, one in self._filters
+            if one.follows_pods and type(one).note is not NodeFilter.note
+        ]
+        self._capacity = 0
+        self._sequence = 0
+        self._bits: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.feasible: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._compile()
+
+    # ---- answers ----
+
+    @property
+    def refused_by(self) -> NDArray[np.int8]:
+        """The first filter that refuses each row, shape (capacity,).
+
+        0: the node is feasible; k > 0: `FILTERS[k - 1]` refuses it first; −1: the row holds no node.
+        """
+        return _LOWEST_BIT[self._bits]
+
+    def all_refusing(self, row: int) -> tuple[str, ...]:
+        """Return the names of every filter that refuses a row, in order."""
+        bits = int(self._bits[row])
+        return tuple(name for name in FILTERS if bits & bit_of(name))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many nodes each filter is the first to refuse, by name, for those that refuse any."""
+        counted = np.bincount(self.refused_by[self._state.is_node], minlength=len(FILTERS) + 1)
+        return {name: int(counted[number + 1]) for number, name in enumerate(FILTERS) if counted[number + 1]}
+
+    def reason(self, row: int) -> str | None:
+        """Say why the first filter refuses a row; None when the row is feasible or holds no node."""
+        bits = int(self._bits[row])
+        if bits & _NO_NODE:
+            return None
+        for bit, one in self._filters:
+            if bits & bit:
+                return one.reason(row)
+        return None
+
+    def could_ever_fit(self) -> bool:
+        """Tell whether some node could take the pod if every bound pod left.
+
+        False means that waiting for pods to end cannot help: nodes, storage or the pod itself must change.
+        Scheduling gates do not count, since whoever set them lifts them.
+        """
+        possible = self._state.is_node.copy()
+        for _, one in self._filters:
+            mask = one.refused_when_empty()
+            if mask is not None:
+                possible &= ~mask
+        return bool(possible.any())
+
+    # ---- keeping current ----
+
+    def _compile(self) -> None:
+        state = self._state
+        bits = np.zeros(state.capacity, dtype=np.int32)
+        for bit, one in self._filters:
+            one.compile()
+            mask = one.refused(ALL_ROWS)
+            if mask is not None:
+                bits |= np.where(mask, np.int32(bit), np.int32(0))
+        bits[~state.is_node] = _NO_NODE
+        self._bits = bits
+        self._capacity = state.capacity
+        self._sequence = state.sequence
+        if len(self.feasible) == len(bits):
+            np.equal(bits, 0, out=self.feasible)
+        else:
+            self.feasible = bits == 0
+
+    def refresh(self) -> NDArray[np.intp] | None:
+        """Catch up with the state's journal.
+
+        Returns:
+            The rows that were looked at again (empty: none; a row may occur twice), or None: all rows were.
+        """
+        state = self._state
+        if state.sequence == self._sequence:
+            return NO_ROWS
+        changes = state.changes_since(self._sequence)
+        if changes is None or state.capacity != self._capacity:
+            self._compile()
+            return None
+        self._sequence = state.sequence
+        pod_rows: list[int] = []
+        node_rows: list[int] = []
+        kinds = 0
+        for change in changes:
+            kind = change.kind
+            if kind is ChangeKind.POD:
+                pod_rows.append(change.row)
+            else:
+                kinds |= kind
+                if kind is ChangeKind.NODE:
+                    node_rows.append(change.row)
+        if kinds:
+            return self._refresh_all(changes, pod_rows, node_rows, ChangeKind(kinds))
+        return self._refresh_pods(changes, pod_rows)
+
+    def _refresh_pods(self, changes: list[Change], pod_rows: list[int]) -> NDArray[np.intp] | None:
+        rows = pod_rows if len(pod_rows) == 1 else list(dict.fromkeys(pod_rows))
+        for bit, one in self._room_filters:
+            self._look_again(bit, one, rows)
+        looked_at = [np.array(rows, dtype=np.intp)]
+        is_everywhere = False
+        for bit, one in self._pod_filters:
+            for change in changes:
+                one.note(change)
+            touched = one.settle()
+            if touched is None:
+                is_everywhere = True
+                self._look_everywhere(bit, one)
+            elif len(touched):
+                self._look_again(bit, one, touched)
+                looked_at.append(touched)
+        if is_everywhere:
+            np.equal(self._bits, 0, out=self.feasible)
+            return None
+        return looked_at[0] if len(looked_at) == 1 else np.concatenate(looked_at)
+
+    def _refresh_all(
+        self, changes: list[Change], pod_rows: list[int], node_rows: list[int], kinds: ChangeKind
+    ) -> NDArray[np.intp] | None:
+        """Refresh after nodes, storage or namespaces changed too."""
+        rows = np.array(list(dict.fromkeys([*pod_rows, *node_rows])), dtype=np.intp)
+        nodes = np.array(list(dict.fromkeys(node_rows)), dtype=np.intp)
+        is_everywhere = False
+        for bit, one in self._filters:
+            if one.watches & kinds:
+                one.compile()
+                self._look_everywhere(bit, one)
+                is_everywhere = True
+                continue
+            if one.follows_pods:
+                for change in changes:
+                    if change.kind is ChangeKind.POD:
+                        one.note(change)
+                touched = one.settle()
+                if touched is None:
+                    self._look_everywhere(bit, one)
+                    is_everywhere = True
+                    continue
+                if len(touched):
+                    rows = np.concatenate([rows, touched])
+                self._look_again(bit, one, np.concatenate([rows, nodes]))
+            elif len(nodes):
+                self._look_again(bit, one, nodes)
+        if len(nodes):
+            holds_node = self._state.is_node[nodes]
+            self._bits[nodes] = np.where(holds_node, self._bits[nodes] & ~np.int32(_NO_NODE), _NO_NODE)
+        np.equal(self._bits, 0, out=self.feasible)
+        return None if is_everywhere else rows
+
+    def _look_again(self, bit: int, one: NodeFilter, rows: list[int] | NDArray[np.intp]) -> None:
+        bits, feasible = self._bits, self.feasible
+        if len(rows) <= _FEW_ROWS:
+            for row in rows if isinstance(rows, list) else rows.tolist():
+                old = int(bits[row])
+                new = old | bit if one.refuses(row) else old & ~bit
+                if new != old:
+                    bits[row] = new
+                    feasible[row] = new == 0
+            return
+        numbers = np.array(rows, dtype=np.intp) if isinstance(rows, list) else rows
+        mask = one.refused(numbers)
+        kept = bits[numbers] & np.int32(~bit)
+        new_bits = kept if mask is None else kept | np.where(mask, np.int32(bit), np.int32(0))
+        bits[numbers] = new_bits
+        feasible[numbers] = new_bits == 0
+
+    def _look_everywhere(self, bit: int, one: NodeFilter) -> None:
+        mask = one.refused(ALL_ROWS)
+        self._bits &= np.int32(~bit)
+        if mask is not None:
+            self._bits |= np.where(mask, np.int32(bit), np.int32(0))
+            self._bits[~self._state.is_node] = _NO_NODE
+
+
+def _filters_for(state: ClusterState, shape: PodShape, rules: RuleTable) -> list[NodeFilter]:
+    """Return the filters that can ever refuse the shape, in order."""
+    filters: list[NodeFilter] = []
+    if shape.scheduling_gates:
+        filters.append(SchedulingGates(state, shape))
+    if shape.node_name:
+        filters.append(NodeName(state, shape))
+    if NodeUnschedulable.is_needed(shape):
+        filters.append(NodeUnschedulable(state, shape))
+    filters.append(TaintToleration(state, shape))
+    if NodeAffinity.is_needed(shape):
+        filters.append(NodeAffinity(state, shape))
+    if shape.host_ports:
+        filters.append(NodePorts(state, shape))
+    filters.append(NodeResourcesFit(state, shape))
+    filters += _volume_filters(state, shape)
+    if PodTopologySpread.rules_of(shape):
+        filters.append(PodTopologySpread(state, shape))
+    filters.append(InterPodAffinity(state, shape))
+    return filters + _late_filters(state, shape, rules)
+
+
+def _late_filters(state: ClusterState, shape: PodShape, rules: RuleTable) -> list[NodeFilter]:
+    filters: list[NodeFilter] = []
+    if shape.resource_claims:
+        filters.append(DynamicResources(state, shape))
+    if shape.required_features:
+        filters.append(NodeDeclaredFeatures(state, shape))
+    if shape.gpu is not None:
+        filters.append(SharedGpu(state, shape, shape.gpu))
+    about_it = rules.rules_for(shape)
+    if about_it:
+        filters.append(RuleFilter(state, shape, about_it))
+    return filters
+
+
+def _volume_filters(state: ClusterState, shape: PodShape) -> list[NodeFilter]:
+    filters: list[NodeFilter] = []
+    if VolumeRestrictions.is_needed(shape):
+        filters.append(VolumeRestrictions(state, shape))
+    if NodeVolumeLimits.is_needed(shape):
+        filters.append(NodeVolumeLimits(state, shape))
+    if VolumeBinding.is_needed(shape):
+        filters.append(VolumeBinding(state, shape))
+    if VolumeZone.is_needed(shape):
+        filters.append(VolumeZone(state, shape))
+    return filters

@@ -1,0 +1,102 @@
+"""What a filter is: it tells, for rows of a cluster, which nodes refuse one pod shape, and why.
+
+Filters come in two kinds. A *row filter* depends on a node only by what is on that node, so a change of a
+row is looked at on that row alone. A *spread* or *inter-pod* filter depends on pods elsewhere; it is told
+of every bound or removed pod (`note`) and then says which rows that touched (`settle`).
+
+The order of `FILTERS` is the order in which kube-scheduler 1.37 runs its default filter plugins
+(`pkg/scheduler/apis/config/v1/default_plugins.go`); ours come last. Names are those of the plugins.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
+
+__all__ = ["ALL_ROWS", "FILTERS", "NO_ROWS", "NodeFilter", "Rows", "bit_of", "row_numbers"]
+
+FILTERS: Final = (
+    "SchedulingGates",
+    "NodeName",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "DynamicResources",
+    "NodeDeclaredFeatures",
+    "SharedGpu",
+    "RuleTable",
+)
+"""Every filter, in the order in which they are asked."""
+
+Rows = NDArray[np.intp] | slice
+"""Rows of a cluster: their numbers, shape (n,), or `ALL_ROWS`."""
+
+ALL_ROWS: Final = slice(None)
+NO_ROWS: Final[NDArray[np.intp]] = np.zeros(0, dtype=np.intp)
+NO_ROWS.flags.writeable = False
+
+
+def bit_of(name: str) -> int:
+    """Return the bit that stands for filter `name`."""
+    return 1 << FILTERS.index(name)
+
+
+def row_numbers(state: ClusterState, rows: Rows) -> NDArray[np.intp]:
+    """Return `rows` as numbers, shape (n,)."""
+    return np.arange(state.capacity, dtype=np.intp) if isinstance(rows, slice) else rows
+
+
+class NodeFilter(ABC):
+    """One filter, bound to a state and a shape; `compile` must be called before anything else."""
+
+    name: ClassVar[str]
+    watches: ClassVar[ChangeKind] = ChangeKind(0)
+    """What else than its own node makes the filter compile again (STORAGE, NAMESPACE, NODE)."""
+    is_row_filter: ClassVar[bool] = True
+    follows_pods: ClassVar[bool] = False
+    """Whether bound and removed pods can change what it says."""
+
+    def __init__(self, state: ClusterState, shape: PodShape) -> None:
+        """Bind to a state and a shape."""
+        self._state = state
+        self._shape = shape
+
+    def compile(self) -> None:  # noqa: B027  (many filters read nothing in advance)
+        """Read from the state what does not change with a single row."""
+
+    @abstractmethod
+    def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Tell which of `rows` refuse the pod, shape (n,); None: none of them."""
+
+    def refuses(self, row: int) -> bool:
+        """Tell whether one row refuses the pod."""
+        mask = self.refused(np.array([row], dtype=np.intp))
+        return mask is not None and bool(mask[0])
+
+    def refused_when_empty(self) -> NDArray[np.bool_] | None:
+        """Tell which rows would refuse the pod if no pod were bound anywhere, shape (capacity,)."""
+        return self.refused(ALL_ROWS)
+
+    def note(self, change: Change) -> None:  # noqa: B027  (most filters follow no pods)
+        """Take notice of a bound or removed pod."""
+
+    def settle(self) -> NDArray[np.intp] | None:
+        """Return the rows that the noted changes touched; None: all."""
+        return NO_ROWS
+
+    @abstractmethod
+    def reason(self, row: int) -> str:
+        """Say why a row that is refused is refused."""

@@ -1,0 +1,211 @@
+"""Filters that ask whether there is room left on the node: resources, pod count, host ports, shared GPUs.
+
+NodeResourcesFit (`noderesources/fit.go`): one more pod must fit the node's pod count, and each resource
+requested in an amount above zero must fit what is allocatable minus what is requested; a request of zero
+fits even a node that is overcommitted. NodePorts (framework `HostPortInfo`): two ports conflict when
+protocol and number are equal and the addresses are equal or one of them is 0.0.0.0. SharedGpu is ours:
+enough devices of an accepted model with enough thousandths free each.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
+from stowplan.core.domain import (
+    PODS_COLUMN,
+    Change,
+    ClusterState,
+    GpuRequest,
+    HostPort,
+    PodShape,
+    describe_amount,
+)
+
+__all__ = ["NodePorts", "NodeResourcesFit", "SharedGpu"]
+
+_EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  (a value of the API, nothing is bound)
+
+
+class NodeResourcesFit(NodeFilter):
+    """The node has no room for the pod, or for one more pod."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    follows_pods: ClassVar[bool] = True
+
+    def __init__(self, state: ClusterState, shape: PodShape) -> None:
+        """Find the columns of what is requested; zero requests are not compared."""
+        super().__init__(state, shape)
+        columns, amounts = state.request_vector(shape.requests)
+        self._wanted = [
+            (int(column), int(amount)) for column, amount in zip(columns, amounts, strict=True) if amount > 0
+        ]
+
+    def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Refuse nodes with too little of anything."""
+        allocatable, requested = self._state.allocatable, self._state.requested
+        short: NDArray[np.bool_] | None = None
+        for column, amount in self._wanted:
+            lacks = allocatable[rows, column] - requested[rows, column] < amount
+            short = lacks if short is None else np.logical_or(short, lacks, out=short)
+        return short
+
+    def refuses(self, row: int) -> bool:
+        """Tell whether one row has too little of anything."""
+        allocatable, requested = self._state.allocatable, self._state.requested
+        for column, amount in self._wanted:
+            if allocatable[row, column] - requested[row, column] < amount:
+                return True
+        return False
+
+    def refused_when_empty(self) -> NDArray[np.bool_] | None:
+        """Refuse nodes that are too small."""
+        short = np.zeros(self._state.capacity, dtype=np.bool_)
+        for column, amount in self._wanted:
+            short |= self._state.allocatable[:, column] < amount
+        return short
+
+    def reason(self, row: int) -> str:
+        """Name everything that is short, with the amounts."""
+        names = {column: name for name, column in self._state.columns.items()}
+        said: list[str] = []
+        for column, amount in self._wanted:
+            have = int(self._state.allocatable[row, column])
+            free = have - int(self._state.requested[row, column])
+            if free >= amount:
+                continue
+            if column == PODS_COLUMN:
+                said.append(f"Too many pods: the node takes {have} and has {have - free}")
+                continue
+            name = names[column]
+            wanted, left = describe_amount(name, amount), describe_amount(name, max(free, 0))
+            said.append(
+                f"Insufficient {name}: requests {wanted}, free {left} of {describe_amount(name, have)}"
+            )
+        return "; ".join(said)
+
+
+class NodePorts(NodeFilter):
+    """A host port that the pod wants is taken."""
+
+    name: ClassVar[str] = "NodePorts"
+    follows_pods: ClassVar[bool] = True
+
+    def __init__(self, state: ClusterState, shape: PodShape) -> None:
+        """Bind to a state and a shape."""
+        super().__init__(state, shape)
+        self._conflicts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._weight_of: dict[PodShape, int] = {}
+        self._touched: list[int] = []
+
+    def _weight(self, port: HostPort) -> int:
+        """Return how many of the wanted ports conflict with `port`."""
+        return sum(
+            wanted.protocol == port.protocol
+            and wanted.port == port.port
+            and (wanted.host_ip == port.host_ip or _EVERY_ADDRESS in (wanted.host_ip, port.host_ip))
+            for wanted in self._shape.host_ports
+        )
+
+    def compile(self) -> None:
+        """Count the conflicts on each node."""
+        self._conflicts = np.zeros(self._state.capacity, dtype=np.int32)
+        for port, counter in self._state.index.host_ports.items():
+            weight = self._weight(port)
+            if weight:
+                rows, counts = counter.arrays()
+                self._conflicts[rows] += weight * counts.astype(np.int32)
+
+    def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Refuse nodes with a conflict."""
+        return self._conflicts[rows] > 0
+
+    def refuses(self, row: int) -> bool:
+        """Tell whether one row has a conflict."""
+        return bool(self._conflicts[row] > 0)
+
+    def refused_when_empty(self) -> NDArray[np.bool_] | None:
+        """Every port is free where no pod runs."""
+        return None
+
+    def note(self, change: Change) -> None:
+        """Count the ports of the pod."""
+        shape = change.shape
+        if shape is None or not shape.host_ports:
+            return
+        weight = self._weight_of.get(shape)
+        if weight is None:
+            weight = self._weight_of[shape] = sum(self._weight(port) for port in shape.host_ports)
+        if weight:
+            self._conflicts[change.row] += change.by * weight
+            self._touched.append(change.row)
+
+    def settle(self) -> NDArray[np.intp] | None:
+        """Return the rows whose conflicts changed."""
+        if not self._touched:
+            return NO_ROWS
+        rows = np.array(self._touched, dtype=np.intp)
+        self._touched.clear()
+        return rows
+
+    def reason(self, row: int) -> str:
+        """Name the ports and who has them."""
+        said: list[str] = []
+        for wanted in self._shape.host_ports:
+            for key, pod in self._state.pods_on[row].items():
+                taken = any(
+                    wanted.protocol == port.protocol
+                    and wanted.port == port.port
+                    and (wanted.host_ip == port.host_ip or _EVERY_ADDRESS in (wanted.host_ip, port.host_ip))
+                    for port in pod.shape.host_ports
+                )
+                if taken:
+                    said.append(f"host port {wanted.port}/{wanted.protocol} is taken by pod {key}")
+                    break
+        return "; ".join(said)
+
+
+class SharedGpu(NodeFilter):
+    """Too few GPUs of an accepted model have enough of themselves free."""
+
+    name: ClassVar[str] = "SharedGpu"
+    follows_pods: ClassVar[bool] = True
+
+    def __init__(self, state: ClusterState, shape: PodShape, gpu: GpuRequest) -> None:
+        """Bind to a state, a shape and its request."""
+        super().__init__(state, shape)
+        self._gpu = gpu
+
+    def _wrong_model(self, rows: Rows) -> NDArray[np.bool_] | None:
+        if not self._gpu.models:
+            return None
+        wanted = [number for number, model in enumerate(self._state.gpu_models) if model in self._gpu.models]
+        return ~np.isin(self._state.gpu_model_ids[rows], np.array(wanted, dtype=np.int32))
+
+    def _too_few(self, rows: Rows, milli: int) -> NDArray[np.bool_]:
+        enough = (self._state.gpu_free_milli[rows] >= milli).sum(axis=1) < self._gpu.count
+        wrong = self._wrong_model(rows)
+        return enough if wrong is None else enough | wrong
+
+    def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Refuse nodes without room."""
+        return self._too_few(rows, self._gpu.milli)
+
+    def refused_when_empty(self) -> NDArray[np.bool_] | None:
+        """Refuse nodes without the devices."""
+        return self._too_few(ALL_ROWS, 0)
+
+    def reason(self, row: int) -> str:
+        """Say what is wanted and what there is."""
+        free = [int(milli) for milli in self._state.gpu_free_milli[row] if milli >= 0]
+        models = " or ".join(self._gpu.models)
+        wanted = (
+            f"{self._gpu.count} GPU(s){f' {models}' if models else ''} with {self._gpu.milli}/1000 free each"
+        )
+        if not free:
+            return f"wants {wanted}; the node has none"
+        has = self._state.gpu_models[int(self._state.gpu_model_ids[row])]
+        return f"wants {wanted}; the node has {has} with {', '.join(str(milli) for milli in free)} free"

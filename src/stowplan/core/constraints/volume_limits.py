@@ -1,0 +1,217 @@
+"""NodeVolumeLimits: how many volumes of a CSI driver a node can attach.
+
+Semantics: kube-scheduler 1.37 `nodevolumelimits/csi.go`. A volume is (driver, handle), counted once per
+node however many pods use it; a claim that is not bound yet counts under its class's provisioner. Volumes
+of in-tree plugins count under the driver that replaced them, on nodes with a CSINode. VolumeAttachments
+that no pod on the node accounts for count too. By the gate VolumeLimitScaling (on by default in 1.37), a
+driver that asks for it must also be installed on the node.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
+from stowplan.core.domain import ChangeKind, ClusterState, CsiNode, PodShape
+
+__all__ = ["MIGRATED_DRIVER_OF", "NodeVolumeLimits"]
+
+MIGRATED_DRIVER_OF: Final = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""In-tree plugins whose volumes count under a CSI driver, and that driver."""
+
+_UNCOUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
+"""In-tree plugins that have moved to CSI but whose volumes the scheduler does not count."""
+
+_Volume = tuple[str, str]  # (driver, handle)
+
+
+class NodeVolumeLimits(NodeFilter):
+    """The node cannot attach the pod's volumes beside those it has."""
+
+    name: ClassVar[str] = "NodeVolumeLimits"
+    watches: ClassVar[ChangeKind] = ChangeKind.STORAGE
+    follows_pods: ClassVar[bool] = True
+
+    def __init__(self, state: ClusterState, shape: PodShape) -> None:
+        """Bind to a state and a shape."""
+        super().__init__(state, shape)
+        self._error = ""
+        self._wanted: dict[_Volume, bool] = {}  # volume → whether only nodes with a CSINode count it
+        self._required_drivers: set[str] = set()
+        self._attached_to: dict[str, set[_Volume]] = {}
+        self._volume_of: dict[tuple[str, str], tuple[_Volume, bool] | None] = {}
+
+    @staticmethod
+    def is_needed(shape: PodShape) -> bool:
+        """Tell whether the shape has a volume that could count."""
+        return any(volume.claim is not None or volume.csi_driver is not None for volume in shape.volumes)
+
+    def compile(self) -> None:
+        """Find out which volumes the pod adds, and what is attached."""
+        storage, shape = self._state.storage, self._shape
+        self._error, self._wanted, self._required_drivers = "", {}, set()
+        self._volume_of.clear()
+        for volume in shape.volumes:
+            if volume.claim is not None:
+                claim = storage.claims.get((shape.namespace, volume.claim))
+                if claim is None:
+                    self._error = f"PersistentVolumeClaim {shape.namespace}/{volume.claim} does not exist"
+                    return
+                if volume.is_ephemeral and claim.owner_pod_uid != volume.pod_uid:
+                    self._error = f"claim {shape.namespace}/{volume.claim} was not made for this pod"
+                    return
+                found = self._resolve(shape.namespace, volume.claim)
+                if found is not None:
+                    self._wanted[found[0]] = self._wanted.get(found[0], True) and found[1]
+            elif volume.csi_driver is not None:
+                if volume.csi_handle is None:
+                    self._error = (
+                        f"volume {volume.name!r} cannot be translated to CSI driver {volume.csi_driver}"
+                    )
+                    return
+                self._wanted.setdefault((volume.csi_driver, volume.csi_handle), True)
+        for driver, _ in self._wanted:
+            described = storage.csi_drivers.get(driver)
+            if described is not None and described.must_be_on_node:
+                self._required_drivers.add(driver)
+        self._find_attachments()
+
+    def _find_attachments(self) -> None:
+        storage = self._state.storage
+        self._attached_to = {}
+        for attachment in storage.attachments.values():
+            volume = storage.volumes.get(attachment.volume)
+            is_native = volume is not None and volume.in_tree_plugin is None and volume.csi_driver is not None
+            if volume is not None and is_native and attachment.attacher:
+                held = (attachment.attacher, volume.csi_handle or "")
+                self._attached_to.setdefault(attachment.node, set()).add(held)
+
+    def _resolve(self, namespace: str, name: str) -> tuple[_Volume, bool] | None:
+        """Return a claim's volume and whether only nodes with a CSINode count it; None: it does not count."""
+        key = (namespace, name)
+        if key not in self._volume_of:
+            self._volume_of[key] = self._look_up(namespace, name)
+        return self._volume_of[key]
+
+    def _look_up(self, namespace: str, name: str) -> tuple[_Volume, bool] | None:
+        storage = self._state.storage
+        claim = storage.claims.get((namespace, name))
+        if claim is None:
+            return None
+        volume = storage.volumes.get(claim.volume) if claim.volume else None
+        if volume is not None:
+            if volume.csi_driver is None or not volume.csi_handle:
+                return None
+            return (volume.csi_driver, volume.csi_handle), volume.in_tree_plugin is not None
+        described = storage.classes.get(claim.storage_class or "")
+        if described is None or not described.provisioner or described.provisioner in _UNCOUNTED:
+            return None
+        handle = f"unbound {namespace}/{name}"
+        migrated = MIGRATED_DRIVER_OF.get(described.provisioner)
+        if migrated is not None:
+            return (migrated, handle), True
+        return (described.provisioner, handle), False
+
+    def _held_on(self, row: int) -> set[_Volume]:
+        """Return the volumes that the pods of a row use."""
+        held: set[_Volume] = set()
+        for pod in self._state.pods_on[row].values():
+            for volume in pod.shape.volumes:
+                if volume.claim is not None:
+                    found = self._resolve(pod.shape.namespace, volume.claim)
+                    if found is not None:
+                        held.add(found[0])
+                elif volume.csi_driver is not None and volume.csi_handle is not None:
+                    held.add((volume.csi_driver, volume.csi_handle))
+        return held
+
+    def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Refuse nodes that cannot attach them."""
+        numbers = row_numbers(self._state, rows)
+        if self._error:
+            return np.ones(len(numbers), dtype=np.bool_)
+        if not self._wanted:
+            return None
+        refused = np.zeros(len(numbers), dtype=np.bool_)
+        csi_nodes, nodes = self._state.storage.csi_nodes, self._state.nodes
+        drivers = {driver for driver, _ in self._wanted}
+        for place, number in enumerate(numbers):
+            row = int(number)
+            node = nodes[row]
+            csi_node = csi_nodes.get(node.name) if node is not None else None
+            if node is None or (csi_node is None and not self._required_drivers):
+                continue
+            if (
+                csi_node is None
+                or self._required_drivers
+                or any(d in drivers and c is not None for d, c in csi_node.limits)
+            ):
+                refused[place] = self._problem(row, node.name, csi_node) is not None
+        return refused
+
+    def refuses(self, row: int) -> bool:
+        """Tell whether one row cannot attach them."""
+        if self._error:
+            return True
+        node = self._state.nodes[row]
+        if not self._wanted or node is None:
+            return False
+        return self._problem(row, node.name, self._state.storage.csi_nodes.get(node.name)) is not None
+
+    def _problem(
+        self, row: int, node_name: str, csi_node: CsiNode | None, *, is_empty: bool = False
+    ) -> str | None:
+        wanted = {
+            volume for volume, needs_node in self._wanted.items() if csi_node is not None or not needs_node
+        }
+        if not wanted:
+            return None
+        limits = dict(csi_node.limits) if csi_node is not None else {}
+        for driver in sorted({driver for driver, _ in wanted} & self._required_drivers):
+            if driver not in limits:
+                return f"CSI driver {driver} is not installed on the node"
+        bounded = {driver: limit for driver, limit in limits.items() if limit is not None}
+        if not bounded:
+            return None
+        held = set[_Volume]() if is_empty else self._held_on(row)
+        new = wanted - held
+        if not is_empty:
+            held |= self._attached_to.get(node_name, set())
+        for driver in sorted({driver for driver, _ in new}):
+            limit = bounded.get(driver)
+            if limit is None:
+                continue
+            attached = sum(other == driver for other, _ in held)
+            added = sum(other == driver for other, _ in new)
+            if attached + added > limit:
+                return f"{driver} attaches at most {limit} volumes here; {attached} are, the pod adds {added}"
+        return None
+
+    def refused_when_empty(self) -> NDArray[np.bool_] | None:
+        """Refuse nodes that could not attach them even if they had none."""
+        if self._error:
+            return np.ones(self._state.capacity, dtype=np.bool_)
+        if not self._wanted:
+            return None
+        refused = np.zeros(self._state.capacity, dtype=np.bool_)
+        for name, row in self._state.rows():
+            csi_node = self._state.storage.csi_nodes.get(name)
+            refused[row] = self._problem(row, name, csi_node, is_empty=True) is not None
+        return refused
+
+    def reason(self, row: int) -> str:
+        """Name the driver and its count."""
+        if self._error:
+            return self._error
+        node = self._state.node(row)
+        csi_node = self._state.storage.csi_nodes.get(node.name)
+        return self._problem(row, node.name, csi_node) or "too many volumes"

@@ -1,0 +1,1 @@
+"""The Kubernetes layer: translation of API objects, and (later) the API client."""
