@@ -46,6 +46,7 @@ def synthetic_data(
                         "workflow": [f"run-{number:02d}" for number in which],
                         "family": [FAMILIES[number % len(FAMILIES)] for number in which],
                         "task": [f"<task>_{number:05d}" for number in range(tasks)],
+                        "template": "kind",
                         "node": [names[row] for row in on],
                         "status": "done",
                         "started_s": start_s,

@@ -26,7 +26,8 @@ def small_data(
     """A hand-made result of the policies a and b, with defaults for what a test does not care about."""
     no_losses = dict.fromkeys(SLOWDOWN_COLUMNS.values(), 0.0)
     task = {
-        "policy": "a", "seed": 1, "workflow": "w", "family": "f", "task": "t", "node": "n", "status": "done",
+        "policy": "a", "seed": 1, "workflow": "w", "family": "f", "task": "t", "template": "k",
+        "node": "n", "status": "done",
         "started_s": 0.0, "finished_s": 10.0, "alone_s": 10.0, **no_losses,
     }  # fmt: skip
     workflow = {"policy": "a", "seed": 1, "workflow": "w", "family": "f", "completion_s": 10.0}

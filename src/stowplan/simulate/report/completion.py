@@ -59,7 +59,7 @@ def completion_chart(data: ReportData) -> Chart:
         "height": 380,
         "xaxis": {
             "title": {"text": f"completion time ({unit}{', log scale' if is_log else ''})"},
-            **({"type": "log"} if is_log else {"rangemode": "tozero"}),
+            **({"type": "log"} if is_log else {}),
         },
         "yaxis": {"title": {"text": "workflows complete"}, "ticksuffix": " %", "range": [0, 101]},
         "hovermode": "closest",

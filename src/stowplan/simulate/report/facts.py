@@ -33,9 +33,9 @@ def cluster_facts(cluster: Cluster) -> list[tuple[str, str]]:
     if gpus:
         facts.append(("GPUs", _counted(gpus)))
     if cluster.background:
-        facts.append(
-            ("Background tenants", ", ".join(f"{item.name} on {item.node}" for item in cluster.background))
-        )
+        tenants = Counter(item.name for item in cluster.background)
+        on_nodes = (f"{name} on {count} node{'s' if count > 1 else ''}" for name, count in tenants.items())
+        facts.append(("Background tenants", ", ".join(on_nodes)))
     if cluster.drift:
         drifting = (f"{item.resource.name.lower()} of {len(item.nodes)} nodes" for item in cluster.drift)
         facts.append(("Drift", ", ".join(drifting)))

@@ -27,8 +27,11 @@ MOST_LANES: Final = 240
 _MOST_ROWS: Final = 60
 _MOST_LABELS: Final = 30
 _BINS: Final = 240
-_MOST_FAMILIES: Final = 8
-_OTHER: Final = "other families"
+_LANE_PIXELS: Final = 12
+_LABEL_PIXELS: Final = 14
+_MARGIN_PIXELS: Final = 70
+_MOST_COLOURS: Final = 8
+_OTHER: Final = "others"
 _LOST: Final = "lost attempts"
 
 
@@ -76,7 +79,7 @@ def gantt_chart(data: ReportData, policy: str, *, most_bars: int) -> Chart:
     if len(tasks) <= most_bars:
         lanes, lane_counts = _lanes(run)
         if int(lane_counts.sum()) + len(nodes) <= MOST_LANES:
-            return _bars(run, lanes, lane_counts, _coloured_families(data))
+            return _bars(run, lanes, lane_counts, _coloured(data))
     return _heat_map(run)
 
 
@@ -100,13 +103,19 @@ def _lanes(run: _Run) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return lanes, np.array(counts, dtype=np.int64)
 
 
-def _coloured_families(data: ReportData) -> list[str]:
-    """Return the families with a colour of their own: the same ones, in the same order, for every policy."""
-    counts = data.tasks.group_by("family").len().sort(["len", "family"], descending=[True, False])
-    return counts["family"].head(_MOST_FAMILIES).to_list()
+def _coloured(data: ReportData) -> tuple[str, list[str]]:
+    """Return the column that colours bars, and those of its values that get a colour, most frequent first.
+
+    Families of workflows tell bars apart; where there is only one, kinds of task do. For all policies alike.
+    """
+    column = "family" if data.tasks["family"].n_unique() > 1 else "template"
+    counts = data.tasks.group_by(column).len().sort(["len", column], descending=[True, False])
+    return column, counts[column].head(_MOST_COLOURS).to_list()
 
 
-def _bars(run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], families: list[str]) -> Chart:
+def _bars(
+    run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], by: tuple[str, list[str]]
+) -> Chart:
     seconds, unit = time_unit(run.horizon_s)
     first_lane = np.concatenate(([0], np.cumsum(lane_counts + 1)))[:-1]
     total = int(first_lane[-1] + lane_counts[-1])
@@ -116,21 +125,21 @@ def _bars(run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], f
     alone_s = run.tasks["alone_s"].to_numpy()
     slower = np.where(alone_s > 0.0, 100.0 * (length_s / np.where(alone_s > 0.0, alone_s, 1.0) - 1.0), 0.0)
     labels = (run.tasks["task"] + "<br>" + run.tasks["workflow"]).to_list()
-    rank_of = {family: rank for rank, family in enumerate(families)}
-    ranks = np.array([rank_of.get(family, len(families)) for family in run.tasks["family"].to_list()])
-    is_lost = (run.tasks["status"] != "done").to_numpy()
-    ranks[is_lost] = len(families) + 1
+    column, names = by
+    rank_of = {name: rank for rank, name in enumerate(names)}
+    ranks = np.array([rank_of.get(name, len(names)) for name in run.tasks[column].to_list()])
+    ranks[(run.tasks["status"] != "done").to_numpy()] = len(names) + 1
     traces: list[Figure] = []
-    for rank, family in enumerate([*families, _OTHER, _LOST]):
+    for rank, name in enumerate([*names, _OTHER, _LOST]):
         chosen = np.flatnonzero(ranks == rank)
         if chosen.size == 0:
             continue
-        colour = series_colour(rank) if rank < len(families) else "--muted" if family == _OTHER else "--text"
+        colour = series_colour(rank) if rank < len(names) else "--muted" if name == _OTHER else "--text"
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": family or "no family",
+                "name": name or f"no {column}",
                 "x": (length_s[chosen] / seconds).astype(np.float32),
                 "base": base[chosen],
                 "y": y[chosen],
@@ -143,13 +152,16 @@ def _bars(run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], f
                 "<br>%{customdata:+.0f} % against undisturbed<extra></extra>",
             }
         )
+    height = int(np.clip(total * _LANE_PIXELS + _MARGIN_PIXELS, 200, 900))
+    centres = first_lane + (lane_counts - 1) / 2
+    labelled = _apart(centres * (height - _MARGIN_PIXELS) / total)
     layout: Figure = {
         "barmode": "overlay",
-        "height": int(np.clip(total * 10 + 70, 240, 900)),
+        "height": height,
         "xaxis": {"title": {"text": f"time ({unit})"}, "range": [0.0, run.horizon_s / seconds]},
         "yaxis": {
-            "tickvals": (first_lane + (lane_counts - 1) / 2).astype(np.float32),
-            "ticktext": run.nodes,
+            "tickvals": centres[labelled].astype(np.float32),
+            "ticktext": [run.nodes[row] for row in labelled],
             "range": [total - 0.4, -0.6],
             "showgrid": False,
             "zeroline": False,
@@ -162,6 +174,15 @@ def _bars(run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], f
         _in_words(run),
         f"Each bar is a task; a node has as many rows as it ran tasks at once. One run (seed {run.seed}).",
     )
+
+
+def _apart(positions: NDArray[np.float64]) -> list[int]:
+    """Return which of the ascending `positions` (pixels) can be labelled without labels running together."""
+    kept: list[int] = []
+    for index, position in enumerate(positions):
+        if not kept or position - positions[kept[-1]] >= _LABEL_PIXELS:
+            kept.append(index)
+    return kept
 
 
 def _separator(y: float) -> Figure:

@@ -34,8 +34,8 @@ CAUSE_WORDS: Final[Mapping[Cause, str]] = {
 }
 
 _TASK_COLUMNS: Final = (
-    "policy", "seed", "workflow", "family", "task", "node", "status", "started_s", "finished_s", "alone_s",
-    *SLOWDOWN_COLUMNS.values(),
+    "policy", "seed", "workflow", "family", "task", "template", "node", "status",
+    "started_s", "finished_s", "alone_s", *SLOWDOWN_COLUMNS.values(),
 )  # fmt: skip
 _WORKFLOW_COLUMNS: Final = ("policy", "seed", "workflow", "family", "completion_s")
 _USAGE_COLUMNS: Final = (

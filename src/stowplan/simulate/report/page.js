@@ -82,6 +82,8 @@
     const caption = document.getElementById(element.dataset.caption);
     if (caption) caption.textContent = entry.by_policy ? `${chart.words} ${chart.note}` : chart.note;
     drawLegend(element, chart.figure.data);
+    // Plotly takes the height of the element when the window changes.
+    element.style.height = `${chart.figure.layout.height}px`;
     // A copy of the traces: Plotly decodes typed arrays in place.
     const data = resolved(structuredClone(chart.figure.data));
     return Plotly.react(element, data, themed(chart.figure.layout, element.clientWidth), config);

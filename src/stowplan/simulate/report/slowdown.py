@@ -106,7 +106,7 @@ def _stacked(shares: pl.DataFrame, by: str, note: str) -> Chart:
     layout: Figure = {
         "barmode": "relative",
         "bargap": 0.35,
-        "height": max(len(names) * 38 + 70, 200),
+        "height": len(names) * 38 + 70,
         "xaxis": {
             "title": {"text": "time lost per undisturbed time"}, "ticksuffix": " %",
             "rangemode": "tozero", "zeroline": True, "zerolinewidth": 1.5,

@@ -152,7 +152,7 @@ def _verdict(metric: str, low: float | None, high: float | None) -> str:
 
 
 def slowdown_table(tasks: pl.DataFrame, by: str = "policy") -> Table | None:
-    """Return the percentage of undisturbed time that each cause took, by policy or family; None if none did."""
+    """Return the percentage of undisturbed time that each cause took, by policy or family; None if none."""
     shares = lost_shares(tasks, by)
     shown = [
         (cause, column) for cause, column in SLOWDOWN_COLUMNS.items() if (shares[column].abs() >= 0.05).any()
