@@ -52,7 +52,7 @@ def demo(
     Replays recorded executions of scientific workflows (genomics first) on a simulated cluster under
     kube-scheduler and under better policies, shows what each gains and why, and writes a report.
     """
-    from stowplan.cli.experiment import run_demo
+    from stowplan.cli.demo import run_demo
 
     raise typer.Exit(run_demo(out=out, seeds=seeds, processes=processes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from stowplan.cli.inputs import load_rules, only_document
 from stowplan.cli.terminal import progress_bar, say, show_table, write
+from stowplan.core.constraints import NO_RULES
 from stowplan.core.policy import make_policy, policy_names
 from stowplan.errors import InvalidInput
 from stowplan.simulate.clusters import Cluster, load_cluster
@@ -24,12 +26,14 @@ from stowplan.simulate.report.assemble import REPORT_NAME, Facts, publish_experi
 from stowplan.simulate.report.facts import cluster_facts, version_facts, workload_facts
 from stowplan.simulate.report.findings import findings
 from stowplan.simulate.report.folder import ResultFolder
+from stowplan.simulate.report.preflight import infeasible_in_words
 from stowplan.simulate.report.tables import (
     HEADLINE_METRICS,
     comparison_table,
     slowdown_table,
     summary_table,
 )
+from stowplan.simulate.simulator import Simulation
 from stowplan.simulate.workloads import Arrivals, Workload, load_workload, parse_arrivals
 
 __all__ = ["SimulationRequest", "run_simulation"]
@@ -84,8 +88,7 @@ def run_simulation(request: SimulationRequest) -> int:
     Raises:
         StowplanError: an input cannot be used, or results cannot be written.
     """
-    for name in request.policies:
-        make_policy(name)  # an unknown name is told before large files are read
+    _check_options(request)
     arrivals = _arrivals(request.arrivals)
     rules = load_rules(request.rules)
     faults = _faults(request.faults)
@@ -129,6 +132,30 @@ def run_simulation(request: SimulationRequest) -> int:
     )
 
 
+def _check_options(request: SimulationRequest) -> None:
+    """Refuse what can be seen without reading a file, by the name of the option."""
+    for name in (*request.policies, *([request.baseline] if request.baseline is not None else [])):
+        make_policy(name)
+    for name in request.policies:
+        if request.policies.count(name) > 1:
+            raise InvalidInput(f"--policy {name} is given twice; name each policy once")
+    for option, seconds in (
+        ("--scheduling-interval", request.scheduling_interval_s),
+        ("--binding", request.binding_s),
+        ("--pod-startup", request.pod_startup_s),
+    ):
+        if not (math.isfinite(seconds) and seconds >= 0.0):
+            raise InvalidInput(f"{option} is {seconds:g}; give a number of seconds, 0 or more")
+    _check_counts(request.seeds, request.processes)
+
+
+def _check_counts(seeds: int, processes: int | None) -> None:
+    if seeds < 1:
+        raise InvalidInput(f"--seeds is {seeds}; give 1 or more")
+    if processes is not None and processes < 1:
+        raise InvalidInput(f"--processes is {processes}; give 1 or more")
+
+
 def _arrivals(text: str) -> Arrivals | None:
     return None if text == _RECORDED else parse_arrivals(text)
 
@@ -143,17 +170,22 @@ def execute(plan: Plan) -> int:
     Raises:
         StowplanError: a run failed, or results cannot be written.
     """
-    if plan.seeds < 1:
-        raise InvalidInput(f"--seeds is {plan.seeds}; give 1 or more")
+    _check_counts(plan.seeds, plan.processes)
     seeds = range(1, plan.seeds + 1)
     with ResultFolder(plan.out) as folder:
+        # What cannot be simulated (a fault of a node that is not there …) is told before anything else.
+        Simulation(plan.cluster, plan.workload, plan.policies[0], seed=seeds[0], **plan.settings)
         processes = plan.processes if plan.processes is not None else os.cpu_count() or 1
         runs = len(plan.policies) * plan.seeds
         say(
             f"{plan.workload.name}: {len(plan.workload):,} workflows, {plan.workload.task_count:,} tasks on "
             f"{plan.cluster.name}: {len(plan.cluster):,} nodes, {plan.cluster.cores:,.0f} cores\n"
-            f"{runs} runs: {', '.join(plan.policies)}; {plan.seeds} seed{'s' if plan.seeds > 1 else ''} each"
+            f"{runs} run{'s' if runs > 1 else ''}: {', '.join(plan.policies)} × "
+            f"{plan.seeds} seed{'s' if plan.seeds > 1 else ''}"
         )
+        misfits = infeasible_in_words(plan.cluster, plan.workload, plan.settings.get("rules", NO_RULES))
+        if misfits is not None:
+            say(f"warning: {misfits}")
         with _progress(runs) as progress:
             experiment = run_experiment(
                 plan.cluster,

@@ -10,7 +10,8 @@ from typing import Any, cast
 from stowplan.cli.documents import read_documents
 from stowplan.cli.inputs import load_rules
 from stowplan.cli.terminal import say, show_table, write
-from stowplan.kube.manifest import feasible_report, load_objects
+from stowplan.errors import InvalidObject
+from stowplan.kube.manifest import LoadedObjects, feasible_report, load_objects
 from stowplan.simulate.report.table import Cell, Column, Table
 
 __all__ = ["report_feasible"]
@@ -23,7 +24,7 @@ def report_feasible(files: Sequence[str], rules: Path | None, *, as_json: bool) 
         InvalidInput: a file, an object or the rule table cannot be used.
     """
     table = load_rules(rules)
-    loaded = load_objects(document for document, _ in read_documents(files))
+    loaded = _load(files)
     report = feasible_report(loaded.state, loaded.pending, rules=table)
     if loaded.ignored:
         kinds = ", ".join(f"{count} {kind}" for kind, count in loaded.ignored.items())
@@ -36,6 +37,17 @@ def report_feasible(files: Sequence[str], rules: Path | None, *, as_json: bool) 
         say("no pod waits for a node: every pod among the objects has one, has ended, or is being deleted")
     for key, answer in pods.items():
         show_table(_pod_table(key, answer["feasible"], answer["refused"]))
+
+
+def _load(files: Sequence[str]) -> LoadedObjects:
+    """Read all files as one set of objects; a complaint names the file if there is only one."""
+    documents = [document for document, _ in read_documents(files)]
+    try:
+        return load_objects(documents)
+    except InvalidObject as error:
+        if len(files) == 1:
+            raise InvalidObject(f"{files[0]}: {error}") from None
+        raise
 
 
 def _pod_table(key: str, feasible: Sequence[str], refused: Mapping[str, Mapping[str, str]]) -> Table:
