@@ -173,7 +173,9 @@ def parse_yaml(text: str, name: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark is not None else name
-        raise InvalidFile(f"{place}: is not usable YAML ({error.problem or error.context}); repair it") from None
+        raise InvalidFile(
+            f"{place}: is not usable YAML ({error.problem or error.context}); repair it"
+        ) from None
     except yaml.YAMLError as error:
         detail = " ".join(str(error).split())
         raise InvalidFile(f"{name}: is not usable YAML ({detail}); repair it") from None

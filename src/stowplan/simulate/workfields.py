@@ -1,6 +1,6 @@
 """The `work` of a task or a background tenant in Stowplan's YAML, as a whole or phase by phase.
 
-As a whole it is what a trace would hold, and is translated by the same rules (`workloads.profiles`)::
+As a whole it is what a trace would hold, and is translated by the same rules (`work_rules`)::
 
     work: {runtime: 90s, cores: 1.8, read: 2Gi, written: 300Mi, memory: 1500Mi}
 
@@ -28,7 +28,7 @@ from stowplan.simulate.fields import (
     amount,
     seconds,
 )
-from stowplan.simulate.workloads.profiles import Usage, work_profile
+from stowplan.simulate.work_rules import Usage, work_profile
 
 __all__ = ["PhaseFields", "WorkFields", "work_of"]
 

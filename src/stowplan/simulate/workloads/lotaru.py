@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from stowplan.core.domain import Task, Workflow
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.simulate.laws.machines import REFERENCE_MACHINE, MachineLaw, Run
+from stowplan.simulate.work_rules import DRAM_NOTE, SHORTEST_S, Usage, pod_shape, work_profile
 from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.profiles import DRAM_NOTE, SHORTEST_S, Usage, pod_shape, work_profile
 
 __all__ = ["workload_of"]
 

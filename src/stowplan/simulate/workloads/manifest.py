@@ -40,10 +40,10 @@ from stowplan.simulate.fields import (
     seconds,
 )
 from stowplan.simulate.files import parse_yaml
+from stowplan.simulate.work_rules import requested_cpu_milli, requested_memory_bytes
 from stowplan.simulate.workfields import WorkFields, work_of
 from stowplan.simulate.workloads.arrivals import Arrivals, parse_arrivals
 from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.profiles import requested_cpu_milli, requested_memory_bytes
 
 __all__ = ["parse"]
 

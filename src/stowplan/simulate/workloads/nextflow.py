@@ -27,10 +27,7 @@ from stowplan.core.domain import (
 )
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.simulate.files import file_stem
-from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.nextflow_graph import infer_edges, name_tasks, parse_process_graph
-from stowplan.simulate.workloads.nextflow_trace import TraceRow, parse_trace
-from stowplan.simulate.workloads.profiles import (
+from stowplan.simulate.work_rules import (
     DRAM_NOTE,
     SHORTEST_S,
     Usage,
@@ -39,6 +36,9 @@ from stowplan.simulate.workloads.profiles import (
     requested_memory_bytes,
     work_profile,
 )
+from stowplan.simulate.workloads.model import Submission, Workload
+from stowplan.simulate.workloads.nextflow_graph import infer_edges, name_tasks, parse_process_graph
+from stowplan.simulate.workloads.nextflow_trace import TraceRow, parse_trace
 
 __all__ = ["node_factors", "observed_nodes", "parse", "workflow_of"]
 

@@ -27,8 +27,8 @@ from stowplan.core.domain import (
 )
 from stowplan.errors import InvalidFile, InvalidQuantity
 from stowplan.simulate.files import file_stem, parse_csv
+from stowplan.simulate.work_rules import pod_shape
 from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.profiles import pod_shape
 
 __all__ = ["STAYS_S", "parse_nodes", "parse_pods"]
 

@@ -22,8 +22,8 @@ import msgspec
 from stowplan.core.domain import Phase, Task, Workflow, WorkProfile
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.simulate.files import file_stem, parse_json
+from stowplan.simulate.work_rules import pod_shape
 from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.profiles import pod_shape
 
 __all__ = ["DEFAULT_EXECUTORS", "parse"]
 

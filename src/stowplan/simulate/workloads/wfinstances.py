@@ -3,7 +3,7 @@
 The specification holds the graph and the files, the execution the run time of each task and, depending on who
 recorded it, mean CPU, bytes read and written and peak memory. What a recording lacks is imputed by the rules
 of
-`profiles` and said in the notes. Older versions keep run times and files in other places and are refused.
+`work_rules` and said in the notes. Older versions keep run times and files in other places and are refused.
 """
 
 from __future__ import annotations
@@ -18,23 +18,13 @@ from stowplan.core.domain import Task, Workflow
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.simulate.files import file_stem, parse_json
 from stowplan.simulate.workloads.model import Submission, Workload
-from stowplan.simulate.workloads.profiles import (
-    DRAM_NOTE,
-    SHORTEST_S,
-    Usage,
-    imputed_memory_bytes,
-    pod_shape,
-    requested_cpu_milli,
-    requested_memory_bytes,
-    work_profile,
-)
+from stowplan.simulate.workloads.recorded import RecordedTask, notes_of
 
-__all__ = ["VERSION", "parse"]
+__all__ = ["VERSION", "parse", "parse_recording"]
 
 VERSION: Final = "1.5"
 _INSTANCE_SUFFIX: Final = re.compile(r"(_ID\d+|_\d+)$")
 _MOST_BYTES: Final = 2.0**63
-_MOST_CORES: Final = 4096.0
 
 
 class _SpecTask(msgspec.Struct):
@@ -87,22 +77,32 @@ def parse(text: str, name: str) -> Workload:
         InvalidFile: not JSON, not WfFormat 1.5, a task without run time, or an unusable number.
         InvalidWorkflow: the graph has a cycle, a dangling edge or no tasks.
     """
-    document: object = parse_json(text, name)
-    version = cast("dict[str, object]", document).get("schemaVersion") if isinstance(document, dict) else None
-    if version != VERSION:
-        raise InvalidFile(
-            f"{name}: is WfFormat {version}, only {VERSION} is read (older versions keep run times and "
-            "files elsewhere); "
-            "convert it with wfcommons"
-        )
-    try:
-        instance = msgspec.convert(document, _Instance, strict=True)
-    except msgspec.ValidationError as error:
-        raise InvalidFile(f"{name}: is not complete WfFormat {VERSION}: {error}") from None
-    return _translate(instance, name)
+    recorded, edges, imputed = parse_recording(text, name)
+    tasks: list[Task] = []
+    for item in recorded:
+        try:
+            tasks.append(item.task(imputed))
+        except InvalidInput as error:
+            raise InvalidFile(f"{name}: task {item.name!r}: {error}") from None
+    stem = file_stem(name)  # the name inside the file is the same for many runs of one workflow
+    workflow = Workflow(name=stem, tasks=tuple(tasks), edges=edges, family=stem.split("-")[0])
+    return Workload(
+        name=stem,
+        submissions=(Submission(0.0, workflow),),
+        source=f"{name} (WfFormat {VERSION})",
+        notes=tuple(notes_of(imputed, len(tasks))),
+    )
 
 
-def _translate(instance: _Instance, name: str) -> Workload:
+def parse_recording(
+    text: str, name: str
+) -> tuple[tuple[RecordedTask, ...], tuple[tuple[str, str], ...], Counter[str]]:
+    """Return the facts of an execution: tasks, (parent, child) names, and what had to be assumed about files.
+
+    Raises:
+        InvalidFile: not JSON, not WfFormat 1.5, a task without run time, or an unusable number.
+    """
+    instance = _decode(text, name)
     specification = instance.workflow.specification
     executed: dict[str, _ExecTask] = {}
     for task in instance.workflow.execution.tasks:
@@ -110,15 +110,17 @@ def _translate(instance: _Instance, name: str) -> Workload:
             raise InvalidFile(f"{name}: workflow.execution has task {task.id!r} twice; keep one")
         executed[task.id] = task
     known = {task.id for task in specification.tasks}
-    for identifier in executed:
-        if identifier not in known:
-            raise InvalidFile(
-                f"{name}: workflow.execution names task {identifier!r}, which the specification lacks"
-            )
+    unknown = next((identifier for identifier in executed if identifier not in known), None)
+    if unknown is not None:
+        raise InvalidFile(
+            f"{name}: workflow.execution names task {unknown!r}, which is not in the specification"
+        )
     sizes = {file.id: file.sizeInBytes for file in specification.files}
     imputed: Counter[str] = Counter()
-    tasks: list[Task] = []
-    edges: dict[tuple[str, str], None] = {}
+    tasks: list[RecordedTask] = []
+    edges: dict[
+        tuple[str, str], None
+    ] = {}  # a set that keeps its order: parents and children say the same twice
     for spec in specification.tasks:
         run = executed.get(spec.id)
         if run is None:
@@ -127,63 +129,43 @@ def _translate(instance: _Instance, name: str) -> Workload:
                 "only executed workflows can be simulated"
             )
         try:
-            tasks.append(_task(spec, run, sizes, imputed))
+            tasks.append(_recorded(spec, run, sizes, imputed))
         except InvalidInput as error:
             raise InvalidFile(f"{name}: task {spec.id!r}: {error}") from None
-        for parent in spec.parents:
-            edges[parent, spec.id] = None
-        for child in spec.children:
-            edges[spec.id, child] = None
-    stem = file_stem(name)  # the name inside the file is the same for many runs of one workflow
-    workflow = Workflow(name=stem, tasks=tuple(tasks), edges=tuple(edges), family=stem.split("-")[0])
-    notes = [f"imputed: {what} for {count} of {len(tasks)} tasks" for what, count in sorted(imputed.items())]
-    notes.append("requests by rule: whole cores of the mean use, peak memory and 20 % (the trace holds none)")
-    notes.append(DRAM_NOTE)
-    return Workload(
-        name=stem,
-        submissions=(Submission(0.0, workflow),),
-        source=f"{name} (WfFormat {VERSION})",
-        notes=tuple(notes),
-    )
+        edges.update(((parent, spec.id), None) for parent in spec.parents)
+        edges.update(((spec.id, child), None) for child in spec.children)
+    return tuple(tasks), tuple(edges), imputed
 
 
-def _task(spec: _SpecTask, run: _ExecTask, sizes: dict[str, float], imputed: Counter[str]) -> Task:
-    input_bytes = _sum_sizes(spec.inputFiles, sizes, imputed)
-    output_bytes = _sum_sizes(spec.outputFiles, sizes, imputed)
-    if run.runtimeInSeconds < SHORTEST_S:
-        imputed["a run time of 1 ms (recorded as less)"] += 1
-    mean_cores = run.avgCPU / 100.0 if run.avgCPU is not None else run.coreCount
-    if mean_cores is None:
-        imputed["one busy core"] += 1
-        mean_cores = 1.0
-    memory_bytes = run.memoryInBytes
-    if not memory_bytes:  # absent, or zero, which no process has
-        imputed["peak memory (256 MiB and a quarter of the input, at most 4 GiB)"] += 1
-        memory_bytes = imputed_memory_bytes(input_bytes)
-    read_bytes, written_bytes = run.readBytes, run.writtenBytes
-    if read_bytes is None or written_bytes is None:
-        imputed["bytes read and written (sizes of its files)"] += 1
-    usage = Usage(
-        runtime_s=run.runtimeInSeconds,
-        mean_cores=mean_cores,
-        read_bytes=input_bytes if read_bytes is None else read_bytes,
-        written_bytes=output_bytes if written_bytes is None else written_bytes,
-        memory_bytes=memory_bytes,
-    )
-    if (
-        usage.mean_cores > _MOST_CORES
-        or max(usage.read_bytes, usage.written_bytes, memory_bytes) > _MOST_BYTES
-    ):
-        raise InvalidInput(f"{usage} is beyond any machine; check its units (bytes, percent of one core)")
-    cpu_milli = round(1000 * run.coreCount) if run.coreCount else requested_cpu_milli(mean_cores)
-    return Task(
+def _decode(text: str, name: str) -> _Instance:
+    document: object = parse_json(text, name)
+    version = cast("dict[str, object]", document).get("schemaVersion") if isinstance(document, dict) else None
+    if version != VERSION:
+        raise InvalidFile(
+            f"{name}: is WfFormat {version}, only {VERSION} is read (others keep run times and files "
+            "elsewhere); "
+            "convert it with wfcommons"
+        )
+    try:
+        return msgspec.convert(document, _Instance, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidFile(f"{name}: is not complete WfFormat {VERSION}: {error}") from None
+
+
+def _recorded(
+    spec: _SpecTask, run: _ExecTask, sizes: dict[str, float], imputed: Counter[str]
+) -> RecordedTask:
+    return RecordedTask(
         name=spec.id,
-        shape=pod_shape(cpu_milli, requested_memory_bytes(memory_bytes)),
-        work=work_profile(usage),
-        expected_s=max(usage.runtime_s, SHORTEST_S),
         template=_INSTANCE_SUFFIX.sub("", spec.name),
-        input_bytes=input_bytes,
-        output_bytes=output_bytes,
+        runtime_s=run.runtimeInSeconds,
+        mean_cores=None if run.avgCPU is None else run.avgCPU / 100.0,
+        cores=run.coreCount,
+        read_bytes=run.readBytes,
+        written_bytes=run.writtenBytes,
+        memory_bytes=run.memoryInBytes,
+        input_bytes=_sum_sizes(spec.inputFiles, sizes, imputed),
+        output_bytes=_sum_sizes(spec.outputFiles, sizes, imputed),
     )
 
 
