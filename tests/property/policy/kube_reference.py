@@ -78,7 +78,8 @@ def soft_taints(state: ClusterState, shape: PodShape, name: str) -> int:
         )
 
     return sum(
-        t.effect == "PreferNoSchedule" and not tolerated(t.key, t.value) for t in state.node(state.row(name)).taints
+        t.effect == "PreferNoSchedule" and not tolerated(t.key, t.value)
+        for t in state.node(state.row(name)).taints
     )
 
 
@@ -106,7 +107,9 @@ def may_run(state: ClusterState, shape: PodShape, name: str) -> bool:
     return required is None or any(matches_term(term, state, name) for term in required)
 
 
-def spread(state: ClusterState, shape: PodShape, feasible: list[str]) -> dict[str, int]:
+def spread(  # noqa: C901 - one plugin, told in one piece
+    state: ClusterState, shape: PodShape, feasible: list[str]
+) -> dict[str, int]:
     if shape.spread:
         soft = [
             (c.topology_key, c.max_skew, c.selector, c.honor_node_affinity)
@@ -160,12 +163,18 @@ def spread(state: ClusterState, shape: PodShape, feasible: list[str]) -> dict[st
         scores[name] = math.floor(score) + (score - math.floor(score) >= 0.5)
     largest, smallest = max(scores.values(), default=0), min(scores.values(), default=0)
     return {
-        name: 0 if name in ignored else 100 if largest == 0 else 100 * (largest + smallest - scores[name]) // largest
+        name: 0
+        if name in ignored
+        else 100
+        if largest == 0
+        else 100 * (largest + smallest - scores[name]) // largest
         for name in feasible
     }
 
 
-def pod_affinity(state: ClusterState, shape: PodShape, feasible: list[str]) -> dict[str, int]:
+def pod_affinity(  # noqa: C901 - one plugin, told in one piece
+    state: ClusterState, shape: PodShape, feasible: list[str]
+) -> dict[str, int]:
     def speaks_of(term: PodAffinityTerm, owner: PodShape, other: PodShape) -> bool:
         if term.selector is None or not term.selector.matches(dict(other.labels)):
             return False
@@ -193,7 +202,9 @@ def pod_affinity(state: ClusterState, shape: PodShape, feasible: list[str]) -> d
                     key = (term.topology_key, value)
                     earned[key] = earned.get(key, 0) + weight
     raw = {
-        name: sum(amount for (key, value), amount in earned.items() if labels_of(state, name).get(key) == value)
+        name: sum(
+            amount for (key, value), amount in earned.items() if labels_of(state, name).get(key) == value
+        )
         for name in feasible
     }
     if not raw:

@@ -38,7 +38,9 @@ from stowplan.core.domain import (
 from stowplan.core.policy.feed import ChangeFeed
 from stowplan.core.policy.kube.scoring import _ShapeScore
 
-_spec = importlib.util.spec_from_file_location("kube_reference", Path(__file__).with_name("kube_reference.py"))
+_spec = importlib.util.spec_from_file_location(
+    "kube_reference", Path(__file__).with_name("kube_reference.py")
+)
 assert _spec is not None
 assert _spec.loader is not None
 kube_reference = importlib.util.module_from_spec(_spec)
@@ -96,7 +98,9 @@ terms = st.builds(
     topology_key=st.sampled_from([HOSTNAME_LABEL, ZONE_LABEL, "disk"]),
     selector=selectors,
     namespaces=st.sampled_from([(), ("other",)]),
-    namespace_selector=st.sampled_from([None, None, LabelSelector(), LabelSelector.from_labels({"team": "x"})]),
+    namespace_selector=st.sampled_from(
+        [None, None, LabelSelector(), LabelSelector.from_labels({"team": "x"})]
+    ),
 )
 weighted = st.builds(WeightedPodAffinityTerm, st.integers(1, 100), terms)
 constraints = st.builds(
@@ -182,12 +186,16 @@ def test_cached_totals_equal_a_plain_evaluation_after_any_history(data: st.DataO
         if data.draw(st.booleans(), label="looks"):
             feed.catch_up()
             for shape, score in zip(kinds, scores, strict=True):
-                feasible = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1), label="feasible")
+                feasible = data.draw(
+                    st.lists(st.sampled_from(names), unique=True, min_size=1), label="feasible"
+                )
                 mask = np.zeros(state.capacity, dtype=np.bool_)
                 mask[[state.row(name) for name in feasible]] = True
                 expected = kube_reference.totals(state, shape, feasible)
                 total = score.total(mask)
                 assert {name: int(total[state.row(name)]) for name in feasible} == expected
                 for name in feasible:
-                    constant = 300 if score._taints is None else 0  # tells no nodes apart, so it is not a part
+                    constant = (
+                        300 if score._taints is None else 0
+                    )  # tells no nodes apart, so it is not a part
                     assert sum(score.parts(state.row(name)).values()) + constant == expected[name]

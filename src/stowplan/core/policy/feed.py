@@ -55,7 +55,9 @@ class ChangeFeed:
                 return
             if change.shape is not None:
                 if self.length == self._rows.size:
-                    self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+                    wider: NDArray[np.intp] = np.empty(2 * self.length, dtype=np.intp)
+                    wider[: self.length] = self._rows
+                    self._rows = wider
                 self._rows[self.length] = change.row
                 self._shapes.append(change.shape)
                 self.length += 1

@@ -88,16 +88,16 @@ class _Target:
         """Return F in thousandths of a GPU; arguments are (n,), (n, gpus) with 0 for no GPU, (n,)."""
         has_room = gpus_left[:, :, None] >= self.thresholds
         with_room = np.count_nonzero(has_room, axis=1)[:, self.threshold_of]
-        too_full = np.where(has_room, 0, gpus_left[:, :, None]).sum(axis=1)[:, self.threshold_of]
+        too_full: NDArray[np.int64] = (~has_room * gpus_left[:, :, None]).sum(axis=1)[:, self.threshold_of]
         fits = (cpu_left[:, None] >= self.cpu_milli) & (with_room >= self.count) & self.needs_gpu
         fits &= self.allowed[model_ids]
-        return np.where(fits, too_full, gpus_left.sum(axis=1)[:, None]) @ self.share
+        left: NDArray[np.int64] = gpus_left.sum(axis=1)
+        unusable: NDArray[np.float64] = left[:, None] + fits * (too_full - left[:, None]).astype(np.float64)
+        return unusable @ self.share
 
 
 class FragmentationGradient(RowwiseRule):
     """Node and GPU by steepest descent of fragmentation."""
-
-    breaks_ties_randomly = True
 
     def __init__(self, *, workload: tuple[TargetTask, ...] | None = None) -> None:
         """Score for a target `workload`; None: what was bound and has come, looked at anew as it doubles."""

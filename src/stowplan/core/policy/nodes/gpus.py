@@ -24,30 +24,30 @@ _BEST = 100
 class GpuPacking(RowwiseRule):
     """First GPUs that are shared already, then free GPUs of used nodes, then idle nodes."""
 
-    breaks_ties_randomly = True
-
     def score_rows(self, shape: PodShape, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return 0–100 per row: from 50 on shared GPUs, from 33 on free ones of a used node, else below."""
         request = shape.gpu
         if request is None:
             return np.zeros(rows.size, dtype=np.float64)
         free = np.sort(self.state.gpu_free_milli[rows], axis=1).astype(np.int64)
-        whole = np.count_nonzero(free == _WHOLE, axis=1)
+        whole = _count(free == _WHOLE)
         usable = free >= request.milli
         used = usable & (np.cumsum(usable, axis=1) <= request.count)  # the fullest that have room
-        opened = np.count_nonzero(used & (free == _WHOLE), axis=1)
-        shared = _BEST - np.where(used, free * _BEST // _WHOLE, 0).sum(axis=1) // 10
-        score = np.where(
-            opened > 0, np.maximum(_BEST // 2 - opened, _BEST // 3), np.maximum(shared, _BEST // 2)
-        )
-        is_idle = whole == np.count_nonzero(free >= 0, axis=1)
+        opened = _count(used & (free == _WHOLE))
+        percent_left: NDArray[np.int64] = (used * (free * _BEST // _WHOLE)).sum(axis=1)
+        shared = np.maximum(_BEST - percent_left // 10, _BEST // 2)
+        score = np.where(opened > 0, np.maximum(_BEST // 2 - opened, _BEST // 3), shared)
+        is_idle = whole == _count(free >= 0)
         return np.where(is_idle, np.maximum(_BEST // 3 - whole, whole), score).astype(np.float64)
+
+
+def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    counts: NDArray[np.int64] = mask.sum(axis=1, dtype=np.int64)
+    return counts
 
 
 class GpuClustering(RowwiseRule):
     """Keep tasks that ask for the same number of GPUs together; among such nodes, the fuller one."""
-
-    breaks_ties_randomly = True
 
     def __init__(self) -> None:
         """Know no kinds of request yet."""

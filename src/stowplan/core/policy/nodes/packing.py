@@ -22,8 +22,6 @@ __all__ = ["Alignment", "BestFit", "DotProduct"]
 class BestFit(RowwiseRule):
     """The node with the least left over: 1 − ½ Σ (left − asked)/largest over the two dimensions, 0–100."""
 
-    breaks_ties_randomly = True
-
     def __init__(self) -> None:
         """Start with empty caches."""
         super().__init__()
@@ -43,8 +41,6 @@ class BestFit(RowwiseRule):
 
 class DotProduct(RowwiseRule):
     """The node with the smallest product of left and asked: 1 − ½ Σ left·asked/largest², 0–100."""
-
-    breaks_ties_randomly = True
 
     def __init__(self) -> None:
         """Start with empty caches."""
