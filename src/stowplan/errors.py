@@ -74,6 +74,17 @@ class UnknownName(InvalidInput):
         self.name = name
         self.nearest: str | None = near[0] if near else None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes as the finished message; the known names stay behind."""
+        return _unknown_name, (str(self), self.name, self.nearest)
+
+
+def _unknown_name(message: str, name: str, nearest: str | None) -> UnknownName:
+    error = UnknownName.__new__(UnknownName)
+    InvalidInput.__init__(error, message)
+    error.name, error.nearest = name, nearest
+    return error
+
 
 class StateConflict(StowplanError):
     """An event contradicts the cluster state, for example a node added twice."""

@@ -131,9 +131,8 @@ def run_experiment(  # noqa: PLR0913  (each is one aspect of an experiment)
         results = _run_here(work, jobs, progress)
     else:
         results = _run_in_processes(work, jobs, progress, min(processes, len(jobs)))
-    result_of = dict(zip(jobs, results, strict=False))
     stacked = RunResult.stacked(
-        result_of[policy, seed] for policy in policies for seed in seeds if (policy, seed) in result_of
+        results[policy, seed] for policy in policies for seed in seeds if (policy, seed) in results
     )
     was_run = against in stacked.summary["policy"].to_list()
     return ExperimentResult(
@@ -141,14 +140,14 @@ def run_experiment(  # noqa: PLR0913  (each is one aspect of an experiment)
         comparison=compare(stacked.summary, baseline=against) if was_run else NO_COMPARISON,
         baseline=against,
         runs=len(jobs),
-        runs_finished=sum(not result.is_partial for result in results),
+        runs_finished=sum(not result.is_partial for result in results.values()),
     )
 
 
 def _run_here(
     work: _Work, jobs: Sequence[tuple[str, int]], progress: Callable[[ExperimentProgress], None] | None
-) -> list[RunResult]:
-    results: list[RunResult] = []
+) -> dict[tuple[str, int], RunResult]:
+    results: dict[tuple[str, int], RunResult] = {}
     stop = threading.Event()
     with _ctrl_c_sets(stop):
         for policy, seed in jobs:
@@ -160,7 +159,7 @@ def _run_here(
                     share = (len(results) + run.ended_tasks / run.tasks) / len(jobs)
                     progress(ExperimentProgress(len(jobs), len(results), share))
 
-            results.append(_run_one(work, policy, seed, stop, watch))
+            results[policy, seed] = _run_one(work, policy, seed, stop, watch)
             if progress is not None:
                 progress(ExperimentProgress(len(jobs), len(results), len(results) / len(jobs)))
     return results
@@ -216,7 +215,10 @@ def _begin_worker(work: _Work, stop: _Stop, shares: Any) -> None:  # noqa: ANN40
     _Worker.work, _Worker.stop, _Worker.shares = work, stop, shares
 
 
-def _run_in_worker(job: int, policy: str, seed: int) -> RunResult:
+def _run_in_worker(job: int, policy: str, seed: int) -> RunResult | None:
+    if _Worker.stop.is_set():  # this run was already on its way here when the stop came
+        return None
+
     def watch(run: RunProgress) -> None:
         _Worker.shares[job] = run.ended_tasks / run.tasks
 
@@ -228,7 +230,7 @@ def _run_in_processes(
     jobs: Sequence[tuple[str, int]],
     progress: Callable[[ExperimentProgress], None] | None,
     processes: int,
-) -> list[RunResult]:
+) -> dict[tuple[str, int], RunResult]:
     # Not forked: threads of the libraries that write results would not survive it.
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
@@ -240,7 +242,7 @@ def _run_in_processes(
         ) as pool,
     ):
         futures = [pool.submit(_run_in_worker, job, *arguments) for job, arguments in enumerate(jobs)]
-        open_runs: set[Future[RunResult]] = set(futures)
+        open_runs: set[Future[RunResult | None]] = set(futures)
         while open_runs:
             ended, open_runs = wait(open_runs, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             failed = [future for future in ended if not future.cancelled() and future.exception() is not None]
@@ -251,4 +253,5 @@ def _run_in_processes(
             if progress is not None:
                 done = len(jobs) - len(open_runs)
                 progress(ExperimentProgress(len(jobs), done, sum(shares) / len(jobs)))
-    return [future.result() for future in futures if not future.cancelled()]  # cancelled are the last ones
+    results = [None if future.cancelled() else future.result() for future in futures]
+    return {job: result for job, result in zip(jobs, results, strict=True) if result is not None}

@@ -249,13 +249,13 @@ def _parse_rule(rule: Any, where: str) -> FaultRule:  # noqa: ANN401  (a documen
 
 def _kind(text: Any, key: str, where: str) -> FaultKind:  # noqa: ANN401
     if text not in tuple(FaultKind):
-        raise UnknownName(f"{key} ({where})", str(text), FaultKind)
+        raise UnknownName(f"{key} ({where})", str(text), [kind.value for kind in FaultKind])
     return FaultKind(text)
 
 
 def _cause(text: Any, key: str, where: str) -> Cause:  # noqa: ANN401
     if text not in tuple(Cause):
-        raise UnknownName(f"{key} ({where})", str(text), Cause)
+        raise UnknownName(f"{key} ({where})", str(text), [cause.value for cause in Cause])
     return Cause(text)
 
 

@@ -9,7 +9,7 @@ a cycle does not grow with the backlog.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, KeysView, Sequence
 from itertools import islice
 
 from stowplan.core.domain import PendingTask, PodShape
@@ -73,6 +73,7 @@ class PendingQueue:
 
     def remove(self, keys: Container[str], tasks: Sequence[PendingTask]) -> None:
         """Take out `tasks`, whose keys are `keys`: they were placed or have failed."""
+        self._sort_in()
         self._count -= len(tasks)
         if self._limit is None:
             self._ordered = [task for task in self._ordered if task.key not in keys]
@@ -84,13 +85,18 @@ class PendingQueue:
             if not group:
                 del self._by_shape[shape]
 
-    def put_last(self, shapes: Sequence[PodShape]) -> None:
-        """Look at `shapes`, which found no node, after the others next time."""
-        if self._limit is not None:
-            for shape in shapes:
-                group = self._by_shape.pop(shape, None)
-                if group is not None:
-                    self._by_shape[shape] = group
+    @property
+    def shapes(self) -> KeysView[PodShape]:
+        """The distinct shapes of the pending tasks, next to be looked at first; only kept with a limit."""
+        self._sort_in()
+        return self._by_shape.keys()
+
+    def put_last(self, shapes: Iterable[PodShape]) -> None:
+        """Look at `shapes`, which found no node, after the others next time; for queues with a limit."""
+        for shape in dict.fromkeys(shapes):
+            group = self._by_shape.pop(shape, None)
+            if group is not None:
+                self._by_shape[shape] = group
 
     def _sort_in(self) -> None:
         if not self._fresh:

@@ -9,16 +9,15 @@ with `policy` and `seed`, so frames of several runs stack. `docs/SIMULATOR.md` l
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from stowplan.errors import InvalidInput, OutputError
+from stowplan.errors import InvalidInput
+from stowplan.simulate.report.folder import ResultFolder
 
 __all__ = ["FRAMES", "RunResult", "write_frames"]
 
@@ -84,29 +83,15 @@ class RunResult:
         return write_frames(folder, dict(self.frames()))
 
 
-def write_frames(folder: Path, frames: dict[str, pl.DataFrame]) -> list[Path]:
-    """Write each frame to `folder`/NAME.parquet, all or none half: every file appears whole or not at all.
+def write_frames(folder: Path, frames: Mapping[str, pl.DataFrame]) -> list[Path]:
+    """Write each frame to `folder`/NAME.parquet, all of them or none; return the paths.
 
     Raises:
         OutputError: the folder cannot be made or written; the message names it.
     """
-    paths: list[Path] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, frame in frames.items():
-            path = folder / f"{name}.parquet"
-            handle, unfinished = tempfile.mkstemp(dir=folder, prefix=f".{name}-", suffix=".unfinished")
-            os.close(handle)
-            try:
-                frame.write_parquet(unfinished, compression="zstd", statistics=False)
-                Path(unfinished).chmod(0o644)
-                Path(unfinished).replace(path)
-            finally:
-                Path(unfinished).unlink(missing_ok=True)
-            paths.append(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(
-            f"results cannot be written to {folder} ({reason}); name a folder that is writable"
-        ) from error
-    return paths
+
+    def writer(frame: pl.DataFrame) -> Callable[[Path], object]:
+        return lambda path: frame.write_parquet(path, compression="zstd")
+
+    with ResultFolder(folder) as results:
+        return results.publish({f"{name}.parquet": writer(frame) for name, frame in frames.items()})

@@ -22,7 +22,7 @@ import numpy as np
 
 from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.core.decoder import Infeasible, Wait
-from stowplan.core.domain import PendingTask
+from stowplan.core.domain import PendingTask, PodShape
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy import Policy, make_policy
@@ -128,6 +128,7 @@ class Simulation:
         self._waits: Sequence[tuple[PendingTask, Wait]] = ()
         self._wants_cycle = False
         self._cycle_s = math.inf
+        self._is_quiet = True  # no event since the last reading
         self._stop_requested = False
 
     # ---- running --------------------------------------------------------------------------------
@@ -231,6 +232,7 @@ class Simulation:
         now_s = kernel.now_s
         # 2. What ended.
         if len(events):
+            self._is_quiet = False
             self._take_in(events)
         # 3. What broke, recovered or began beside our work.
         if self._timeline.next_s <= now_s:
@@ -239,7 +241,8 @@ class Simulation:
         while arrival_s is not None and arrival_s <= now_s:
             self._queue(book.arrive())
             arrival_s = book.next_arrival_s
-        self._read_usage(now_s, had_events=len(events) > 0)
+        if self.usage.next_s <= now_s or self.node_usage.next_s <= now_s:
+            self._read_usage(now_s)
         # 5. Decide.
         if self._wants_cycle and self._cycle_s == math.inf:
             self._cycle_s = self._next_cycle_s(now_s)
@@ -326,13 +329,20 @@ class Simulation:
     def _decide(self, now_s: float) -> None:
         self._wants_cycle = False
         self._cycle_s = math.inf
+        seen: dict[PodShape, None] = {}  # by windows since something was last placed
         while len(self.pending):
-            window = self.pending.window()
-            report = self.engine.cycle(now_s, window, self.floor.running)
+            report = self.engine.cycle(now_s, self.pending.window(), self.floor.running)
             self.cycles += 1
             self.degraded_cycles += report.degraded is not None
             self._carry_out(report, now_s)
-            if not report.placed or self.options.window_tasks is None:
+            if self.options.window_tasks is None:
+                break
+            if report.placed:
+                seen.clear()
+            looked_at = [task.task.shape for task, _ in (*report.waiting, *report.infeasible)]
+            self.pending.put_last(looked_at)
+            seen.update(dict.fromkeys(looked_at))
+            if self.pending.shapes <= seen.keys():
                 break
         self.pending.note_backlog()
 
@@ -343,8 +353,6 @@ class Simulation:
                 {placed.key for _, placed in report.placed}, [task for task, _ in report.placed]
             )
         self._waits = report.waiting
-        if self.options.window_tasks is not None:
-            self.pending.put_last(list({task.task.shape: None for task, _ in report.waiting}))
         if report.infeasible and not self.site.expects_nodes:
             self._refuse(report.infeasible, now_s, EndStatus.INFEASIBLE)
 
@@ -370,26 +378,28 @@ class Simulation:
     def _end_starved(self, now_s: float) -> None:
         """Give up what the last cycle left waiting, and look at what a window may have hidden."""
         if not self._waits:
-            raise InternalError(
-                f"{len(self.pending)} tasks are pending at {now_s} s but no cycle looked at them"
-            )
+            raise InternalError(f"{len(self.pending)} tasks are pending at {now_s} s but no cycle looked at them")
         self._refuse(self._waits, now_s, EndStatus.STARVED)
-        self._waits = ()
         self._decide(now_s)
 
     # ---- readings and checks --------------------------------------------------------------------
 
-    def _read_usage(self, now_s: float, *, had_events: bool) -> None:
-        kernel = self.site.kernel
-        for readings in (self.usage, self.node_usage):
-            if readings.next_s <= now_s:
-                readings.take(kernel)
-        if had_events or self._wants_cycle or len(self._timeline) or not self.floor.attempt_of:
-            return
-        ids = np.array(list(self.floor.attempt_of), dtype=np.int64)
-        has_started = ~np.isnan(kernel.started_s(ids))
-        if has_started.all() and not (kernel.rate(ids) > 0.0).any():
-            key = self.book.keys[self.floor.ledger.task[self.floor.attempt_of[int(ids[0])]]]
+    def _read_usage(self, now_s: float) -> None:
+        if self.node_usage.next_s <= now_s:
+            self.node_usage.take(self.site.kernel)
+        if self.usage.next_s <= now_s:
+            self.usage.take(self.site.kernel)
+            if self._is_quiet and not self._wants_cycle and not len(self._timeline):
+                self._require_motion(now_s)
+            self._is_quiet = True
+
+    def _require_motion(self, now_s: float) -> None:
+        """Refuse to wait for tasks that will never end: nothing is planned and none of them makes progress."""
+        kernel, attempts = self.site.kernel, self.floor.attempt_of
+        ids = np.array(list(attempts), dtype=np.int64)
+        is_under_way = ~np.isnan(kernel.started_s(ids))
+        if ids.size and is_under_way.all() and not (kernel.rate(ids) > 0.0).any():
+            key = self.book.keys[self.floor.ledger.task[attempts[int(ids[0])]]]
             raise InternalError(
                 f"at {now_s} s all {len(ids)} tasks stand still with nothing planned; one is {key!r}"
             )

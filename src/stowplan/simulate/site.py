@@ -24,7 +24,7 @@ from stowplan.simulate.kernel.kernel import FluidKernel
 __all__ = ["Condition", "Site"]
 
 _LINKS = (Resource.NIC_UP, Resource.NIC_DOWN)
-_LEAST_LEFT = 1e-9  # of what is not a link, so that a capacity without bound stays one
+_LEAST_LEFT = 1e-18  # of what is not a link, so that a capacity without bound stays one
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", TaintEffect.NO_SCHEDULE)
 RECLAIMED = Taint("stowplan.io/spot-reclaim", "", TaintEffect.NO_SCHEDULE)
 
