@@ -378,7 +378,7 @@ class Simulation:
     def _end_starved(self, now_s: float) -> None:
         """Give up what the last cycle left waiting, and look at what a window may have hidden."""
         if not self._waits:
-            raise InternalError(f"{len(self.pending)} tasks are pending at {now_s} s but no cycle looked at them")
+            raise InternalError(f"{len(self.pending)} tasks wait at {now_s} s but no cycle looked at them")
         self._refuse(self._waits, now_s, EndStatus.STARVED)
         self._decide(now_s)
 
@@ -394,7 +394,7 @@ class Simulation:
             self._is_quiet = True
 
     def _require_motion(self, now_s: float) -> None:
-        """Refuse to wait for tasks that will never end: nothing is planned and none of them makes progress."""
+        """Refuse to wait for tasks that will never end: nothing is planned and none makes progress."""
         kernel, attempts = self.site.kernel, self.floor.attempt_of
         ids = np.array(list(attempts), dtype=np.int64)
         is_under_way = ~np.isnan(kernel.started_s(ids))

@@ -37,17 +37,17 @@ def one(name: str, **fields: Any) -> Workflow:  # noqa: ANN401
     return Workflow(name, (task("a", **fields),))
 
 
-class NeverBig:
-    """Round robin that never orders the task named "big"."""
+class HoldsBack:
+    """Round robin that never orders the task named "zz", the last by key, so that other indexes stay."""
 
-    name = "never-big"
+    name = "holds-back"
 
     def __init__(self) -> None:
         self._inner = make_policy("round-robin")
 
     def plan(self, view: CycleView) -> Plan:
-        small = [task for task in view.pending if task.task.name != "big"]
-        return self._inner.plan(replace(view, pending=small))
+        others = [task for task in view.pending if task.task.name != "zz"]
+        return self._inner.plan(replace(view, pending=others))
 
 
 # ---- tasks that cannot run -----------------------------------------------------------------------
@@ -68,13 +68,13 @@ def test_a_task_larger_than_every_node_is_reported_at_once_and_the_rest_runs_on(
 
 
 def test_a_task_that_could_run_but_never_does_is_starved_with_its_reason() -> None:
-    # The policy never orders the big task; with nothing running, nothing will change.
-    w = Workflow("w", (task("big"), task("child"), task("free")), (("big", "child"),))
-    run = Simulation(cluster(node("n0")), workload(w), NeverBig(), seed=0, options=CHECKED).run()
+    w = Workflow("w", (task("zz"), task("child"), task("free")), (("zz", "child"),))
+    run = Simulation(cluster(node("n0")), workload(w), HoldsBack(), seed=0, options=CHECKED).run()
     by_task = {row["task"]: row for row in run.tasks.to_dicts()}
-    assert by_task["big"]["status"] == "starved"
-    assert "holds the task back" in by_task["big"]["reason"]
+    assert by_task["zz"]["status"] == "starved"
+    assert "holds the task back" in by_task["zz"]["reason"]
     assert by_task["child"]["status"] == "skipped"
+    assert by_task["free"]["status"] == "done"
     assert run.summary["tasks_starved"][0] == 1
 
 
