@@ -28,6 +28,8 @@ def njit(
     boundscheck: bool | None = ...,
     inline: str = ...,
     error_model: str = ...,
+    no_cpython_wrapper: bool = ...,
+    no_cfunc_wrapper: bool = ...,
     locals: dict[str, object] = ...,
 ) -> Callable[[Callable[_P, _R]], Dispatcher[_P, _R]]: ...
 

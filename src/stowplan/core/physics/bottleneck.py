@@ -21,14 +21,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import compiled, inner
 
 __all__ = ["NOT_CONVERGED", "bottleneck_rates"]
 
 NOT_CONVERGED = -1
 
 
-@compiled
+@inner
 def _fill_one(
     resource: int,
     count: int,

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.physics.bottleneck import NOT_CONVERGED, bottleneck_rates
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import compiled, inner
 from stowplan.core.physics.dram import latency_factor, stall_factor
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Cause, Resource
@@ -55,7 +55,7 @@ CAUSE_OF_RESOURCE: Final = np.array(
 """`Cause` of a task that a `Resource` binds."""
 
 
-@compiled
+@inner
 def _rates_at(
     latency: float,
     count: int,
@@ -86,7 +86,7 @@ def _rates_at(
     )
 
 
-@compiled
+@inner
 def _load(count: int, demand: NDArray[np.float64], rate: NDArray[np.float64], bandwidth: float) -> float:
     """ρ: memory traffic relative to the bandwidth, 0 … 1."""
     traffic = 0.0
@@ -171,7 +171,8 @@ def solve_node(
     converged = False
     for step in range(100):
         used = _rates_at(
-            latency_factor(load, coefficient, saturation), count, demand, weight, capacity, cores, alone, cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
+            latency_factor(load, coefficient, saturation), count, demand, weight, capacity, cores, alone,
+            cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
         if used < 0:
             return load, NOT_CONVERGED

@@ -1,8 +1,9 @@
 """Links: who is held back by which, at what level, solved link by link until nothing changes.
 
 Tasks with traffic over shared links couple nodes. Each link has a level θ (bytes per second and weight); a
-task runs at the smallest of what its node allows and θ·weight/bytes over its links (bottleneck max fairness, as inside a node). What is
-particular here is that a link may carry thousands of tasks and change at every event. So:
+task runs at the smallest of what its node allows and θ·weight/bytes over its links (bottleneck max fairness,
+as inside a node). What is particular here is that a link may carry thousands of tasks and change at every
+event. So:
 
 * Tasks held back by the same link keep their order of completion whatever its level does. They wait in the
   link's heap, keyed on the link's clock ∫θ dt, and a new level costs nothing per task (virtual time, as in
@@ -21,13 +22,23 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
-from stowplan.simulate.kernel.heaps import heap_move, pairing_insert, pairing_remove
+from stowplan.core.physics.compile import compiled, inner
+from stowplan.simulate.kernel.heaps import pairing_insert, pairing_remove, schedule
 from stowplan.simulate.kernel.slots import queue_node, sync_slot
-from stowplan.simulate.kernel.state import State
 from stowplan.simulate.kernel.tables import FLOW_SLOTS
+from stowplan.simulate.kernel.views import (
+    Handle,
+    counters_of,
+    link_queue_of,
+    links_of,
+    nets_of,
+    nodes_of,
+    pair_table_of,
+    pairs_of,
+    scratch_of,
+    slots_of,
+)
 
 __all__ = [
     "add_net",
@@ -44,21 +55,24 @@ _SLACK: Final = 1e-12
 """Relative: capacities and bounds hold up to this."""
 
 
-@compiled
-def queue_link(state: State, link_id: int) -> None:
+@inner
+def queue_link(state: Handle, link_id: int) -> None:
     """Have the link looked at before time goes on."""
-    link = state.links[link_id]
+    counters = counters_of(state)[0]
+    link_queue = link_queue_of(state)
+    links = links_of(state)
+    link = links[link_id]
     if link.queued == 0:
         link.queued = 1
-        counters = state.counters[0]
-        size = state.link_queue.shape[0]
-        state.link_queue[(counters.link_head + counters.link_queue) % size] = link_id
+        size = link_queue.shape[0]
+        link_queue[(counters.link_head + counters.link_queue) % size] = link_id
         counters.link_queue += 1
 
 
-@compiled
-def _bring_up(links: NDArray[np.void], link_id: int, now_s: float) -> None:
+@inner
+def _bring_up(state: Handle, link_id: int, now_s: float) -> None:
     """Advance the link's clock and its count of bytes to `now_s`."""
+    links = links_of(state)
     link = links[link_id]
     elapsed = now_s - link.updated_s
     if elapsed > 0.0:
@@ -68,12 +82,11 @@ def _bring_up(links: NDArray[np.void], link_id: int, now_s: float) -> None:
         link.updated_s = now_s
 
 
-@compiled
-def link_allows(
-    nets: NDArray[np.void], links: NDArray[np.void], net_id: int, without: int
-) -> tuple[float, int]:
-    """Rate that the links allow, and the flow that decides (−1 = none is full); link `without` is left
-    out."""
+@inner
+def link_allows(state: Handle, net_id: int, without: int) -> tuple[float, int]:
+    """Rate that the links but `without` allow, and the flow that decides (−1 = none is full)."""
+    nets = nets_of(state)
+    links = links_of(state)
     net = nets[net_id]
     allowed = np.inf
     decides = -1
@@ -87,20 +100,25 @@ def link_allows(
     return allowed, decides
 
 
-@compiled
-def _add_usage(state: State, net_id: int, rate: float) -> None:
+@inner
+def _add_usage(state: Handle, net_id: int, rate: float) -> None:
     """Add `rate` (may be negative) times its bytes to every link on the way."""
-    net = state.nets[net_id]
-    now_s = state.counters[0].now_s
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nets = nets_of(state)
+    net = nets[net_id]
+    now_s = counters.now_s
     for flow in range(net.flows):
         link_id = net.link[flow]
-        _bring_up(state.links, link_id, now_s)
-        state.links[link_id].usage += rate * net.bytes[flow]
+        _bring_up(state, link_id, now_s)
+        links[link_id].usage += rate * net.bytes[flow]
 
 
-@compiled
-def net_rate(nets: NDArray[np.void], links: NDArray[np.void], net_id: int) -> float:
+@inner
+def net_rate(state: Handle, net_id: int) -> float:
     """Rate of the task now, work per second."""
+    nets = nets_of(state)
+    links = links_of(state)
     net = nets[net_id]
     if net.bound < 0:
         return net.rate
@@ -108,101 +126,114 @@ def net_rate(nets: NDArray[np.void], links: NDArray[np.void], net_id: int) -> fl
     return link.level * net.weight[net.bound] / net.bytes[net.bound]
 
 
-@compiled
-def _refresh_end(state: State, link_id: int) -> None:
+@inner
+def _refresh_end(state: Handle, link_id: int) -> None:
     """Tell the queue of events when the first task held back by this link ends."""
-    link = state.links[link_id]
+    links = links_of(state)
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    link = links[link_id]
     time_s = np.inf
     if link.heap >= 0 and link.level < np.inf and link.level > 0.0:
-        left = state.nets[link.heap].key - link.clock
+        left = nets[link.heap].key - link.clock
         time_s = link.updated_s + max(left, 0.0) / link.level
-    counters = state.counters[0]
-    counters.heap = heap_move(
-        state.heap_time, state.heap_item, state.heap_place, counters.heap,
-        state.nodes.shape[0] + link_id, time_s,
-    )  # fmt: skip
+    schedule(state, nodes.shape[0] + link_id, time_s)
 
 
-@compiled
-def _pair_of(state: State, link_id: int, other: int) -> int:
+@inner
+def _pair_of(state: Handle, link_id: int, other: int) -> int:
     """Find or make the pair (link, other)."""
-    links = state.links.shape[0]
-    place = ((link_id * links + other) * 0x9E3779B1 >> 7) & (state.pair_table.shape[0] - 1)
-    found = state.pair_table[place]
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    pair_table = pair_table_of(state)
+    pairs = pairs_of(state)
+    link_count = links.shape[0]
+    place = ((link_id * link_count + other) * 0x9E3779B1 >> 7) & (pair_table.shape[0] - 1)
+    found = pair_table[place]
     while found >= 0:
-        if state.pairs[found].link == link_id and state.pairs[found].other == other:
+        if pairs[found].link == link_id and pairs[found].other == other:
             return int(found)
-        found = state.pairs[found].chain
-    counters = state.counters[0]
+        found = pairs[found].chain
     found = counters.pair_free
-    pair = state.pairs[found]
+    pair = pairs[found]
     counters.pair_free = pair.next
     pair.link = link_id
     pair.other = other
     pair.count = 0
     pair.slope = 0.0
     pair.ratio_max = 0.0
-    pair.chain = state.pair_table[place]
-    state.pair_table[place] = found
+    pair.chain = pair_table[place]
+    pair_table[place] = found
     pair.prev = -1
-    pair.next = state.links[link_id].pairs
+    pair.next = links[link_id].pairs
     if pair.next >= 0:
-        state.pairs[pair.next].prev = found
-    state.links[link_id].pairs = found
+        pairs[pair.next].prev = found
+    links[link_id].pairs = found
     return int(found)
 
 
 @compiled
-def rehash_pairs(state: State) -> None:
+def rehash_pairs(state: Handle) -> None:
     """Enter all pairs that links know into an empty table (after it grew)."""
-    links = state.links.shape[0]
-    for link_id in range(links):
-        pair_id = state.links[link_id].pairs
+    links = links_of(state)
+    pair_table = pair_table_of(state)
+    pairs = pairs_of(state)
+    link_count = links.shape[0]
+    for link_id in range(link_count):
+        pair_id = links[link_id].pairs
         while pair_id >= 0:
-            pair = state.pairs[pair_id]
-            place = ((link_id * links + pair.other) * 0x9E3779B1 >> 7) & (state.pair_table.shape[0] - 1)
-            pair.chain = state.pair_table[place]
-            state.pair_table[place] = pair_id
+            pair = pairs[pair_id]
+            place = ((link_id * link_count + pair.other) * 0x9E3779B1 >> 7) & (pair_table.shape[0] - 1)
+            pair.chain = pair_table[place]
+            pair_table[place] = pair_id
             pair_id = pair.next
 
 
-@compiled
-def _drop_pair(state: State, pair_id: int) -> None:
+@inner
+def _drop_pair(state: Handle, pair_id: int) -> None:
     """Give an unused pair back to the pool."""
-    pair = state.pairs[pair_id]
-    links = state.links.shape[0]
-    place = ((pair.link * links + pair.other) * 0x9E3779B1 >> 7) & (state.pair_table.shape[0] - 1)
-    if state.pair_table[place] == pair_id:
-        state.pair_table[place] = pair.chain
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    pair_table = pair_table_of(state)
+    pairs = pairs_of(state)
+    pair = pairs[pair_id]
+    link_count = links.shape[0]
+    place = ((pair.link * link_count + pair.other) * 0x9E3779B1 >> 7) & (pair_table.shape[0] - 1)
+    if pair_table[place] == pair_id:
+        pair_table[place] = pair.chain
     else:
-        at = state.pair_table[place]
-        while state.pairs[at].chain != pair_id:
-            at = state.pairs[at].chain
-        state.pairs[at].chain = pair.chain
+        at = pair_table[place]
+        while pairs[at].chain != pair_id:
+            at = pairs[at].chain
+        pairs[at].chain = pair.chain
     if pair.prev >= 0:
-        state.pairs[pair.prev].next = pair.next
+        pairs[pair.prev].next = pair.next
     else:
-        state.links[pair.link].pairs = pair.next
+        links[pair.link].pairs = pair.next
     if pair.next >= 0:
-        state.pairs[pair.next].prev = pair.prev
-    pair.next = state.counters[0].pair_free
-    state.counters[0].pair_free = pair_id
+        pairs[pair.next].prev = pair.prev
+    pair.next = counters.pair_free
+    counters.pair_free = pair_id
 
 
-@compiled
-def _attach(state: State, net_id: int, flow: int) -> None:
-    """Have the task held back by the link of `flow`. Its slot must be up to date, usage is the caller's to
-    add."""
-    net = state.nets[net_id]
+@inner
+def _attach(state: Handle, net_id: int, flow: int) -> None:
+    """Have the link of `flow` hold the task back; its slot is up to date, the caller adds the usage."""
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nets = nets_of(state)
+    pairs = pairs_of(state)
+    slots = slots_of(state)
+    net = nets[net_id]
     link_id = net.link[flow]
-    link = state.links[link_id]
-    slot = state.slots[net.row, net.slot]
-    _bring_up(state.links, link_id, state.counters[0].now_s)
+    link = links[link_id]
+    slot = slots[net.row, net.slot]
+    _bring_up(state, link_id, counters.now_s)
     net.bound = flow
     net.clock_seen = link.clock
     per_level = net.weight[flow] / net.bytes[flow]
     net.key = link.clock + (slot.remaining - slot.stop_at) / per_level
-    link.heap = pairing_insert(state.nets, link.heap, net_id)
+    link.heap = pairing_insert(nets, link.heap, net_id)
     link.attached += 1
     link.attached_local += slot.local
     link.slope += net.weight[flow]
@@ -210,31 +241,35 @@ def _attach(state: State, net_id: int, flow: int) -> None:
     for other in range(net.flows):
         if other != flow:
             pair_id = _pair_of(state, link_id, net.link[other])
-            pair = state.pairs[pair_id]
+            pair = pairs[pair_id]
             pair.count += 1
             pair.slope += per_level * net.bytes[other]
             pair.ratio_max = max(pair.ratio_max, per_level * net.bytes[other] / net.weight[other])
             net.pair[other] = pair_id
             share = link.level * per_level * net.bytes[other] / net.weight[other]
-            across = state.links[net.link[other]]
+            across = links[net.link[other]]
             across.foreign_max = max(across.foreign_max, share)
     slot.cause = link.cause
 
 
-@compiled
-def _detach(state: State, net_id: int) -> None:
-    """Undo `_attach`. The slot must be up to date, usage is the caller's to take away."""
-    net = state.nets[net_id]
+@inner
+def _detach(state: Handle, net_id: int) -> None:
+    """Undo `_attach`; the slot is up to date, the caller takes the usage away."""
+    links = links_of(state)
+    nets = nets_of(state)
+    pairs = pairs_of(state)
+    slots = slots_of(state)
+    net = nets[net_id]
     flow = net.bound
-    link = state.links[net.link[flow]]
-    link.heap = pairing_remove(state.nets, link.heap, net_id)
+    link = links[net.link[flow]]
+    link.heap = pairing_remove(nets, link.heap, net_id)
     link.attached -= 1
-    link.attached_local -= state.slots[net.row, net.slot].local
+    link.attached_local -= slots[net.row, net.slot].local
     link.slope = link.slope - net.weight[flow] if link.attached > 0 else 0.0
     per_level = net.weight[flow] / net.bytes[flow]
     for other in range(net.flows):
         if other != flow:
-            pair = state.pairs[net.pair[other]]
+            pair = pairs[net.pair[other]]
             pair.count -= 1
             if pair.count == 0:
                 _drop_pair(state, net.pair[other])
@@ -243,13 +278,17 @@ def _detach(state: State, net_id: int) -> None:
     net.bound = -1
 
 
-@compiled
-def _rebind(state: State, net_id: int, flow: int, rate: float) -> None:
+@inner
+def _rebind(state: Handle, net_id: int, flow: int, rate: float) -> None:
     """Move the task to what holds it back now: link of `flow`, or (−1) its node at `rate`."""
-    net = state.nets[net_id]
-    sync_slot(state.nodes, state.slots, state.nets, state.links, net.row, net.slot, state.counters[0].now_s)
-    slot = state.slots[net.row, net.slot]
-    _add_usage(state, net_id, -net_rate(state.nets, state.links, net_id))
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nets = nets_of(state)
+    slots = slots_of(state)
+    net = nets[net_id]
+    sync_slot(state, net.row, net.slot, counters.now_s)
+    slot = slots[net.row, net.slot]
+    _add_usage(state, net_id, -net_rate(state, net_id))
     if net.bound >= 0:
         _detach(state, net_id)
     net.rate = rate
@@ -258,103 +297,116 @@ def _rebind(state: State, net_id: int, flow: int, rate: float) -> None:
         _attach(state, net_id, flow)
     else:
         for j in range(net.flows):
-            link = state.links[net.link[j]]
+            link = links[net.link[j]]
             link.foreign_max = max(link.foreign_max, rate * net.bytes[j] / net.weight[j])
-    _add_usage(state, net_id, net_rate(state.nets, state.links, net_id))
+    _add_usage(state, net_id, net_rate(state, net_id))
     for j in range(net.flows):
         queue_link(state, net.link[j])
 
 
-@compiled
-def add_net(state: State, net_id: int) -> None:
+@inner
+def add_net(state: Handle, net_id: int) -> None:
     """Enter the task into the lists of its links, at rate 0."""
-    net = state.nets[net_id]
+    links = links_of(state)
+    nets = nets_of(state)
+    net = nets[net_id]
     net.bound = -1
     net.rate = 0.0
     net.cap = 0.0
     for flow in range(net.flows):
-        link = state.links[net.link[flow]]
+        link = links[net.link[flow]]
         entry = net_id * FLOW_SLOTS + flow
         net.prev[flow] = -1
         net.next[flow] = link.head
         if link.head >= 0:
-            state.nets[link.head // FLOW_SLOTS].prev[link.head % FLOW_SLOTS] = entry
+            nets[link.head // FLOW_SLOTS].prev[link.head % FLOW_SLOTS] = entry
         link.head = entry
         link.flows += 1
 
 
-@compiled
-def remove_net(state: State, net_id: int) -> None:
+@inner
+def remove_net(state: Handle, net_id: int) -> None:
     """Take the task off its links. Its slot must be up to date."""
-    net = state.nets[net_id]
-    _add_usage(state, net_id, -net_rate(state.nets, state.links, net_id))
+    links = links_of(state)
+    nets = nets_of(state)
+    net = nets[net_id]
+    _add_usage(state, net_id, -net_rate(state, net_id))
     if net.bound >= 0:
         _detach(state, net_id)
     for flow in range(net.flows):
         link_id = net.link[flow]
-        link = state.links[link_id]
+        link = links[link_id]
         before = net.prev[flow]
         after = net.next[flow]
         if before >= 0:
-            state.nets[before // FLOW_SLOTS].next[before % FLOW_SLOTS] = after
+            nets[before // FLOW_SLOTS].next[before % FLOW_SLOTS] = after
         else:
             link.head = after
         if after >= 0:
-            state.nets[after // FLOW_SLOTS].prev[after % FLOW_SLOTS] = before
+            nets[after // FLOW_SLOTS].prev[after % FLOW_SLOTS] = before
         link.flows -= 1
         queue_link(state, link_id)
 
 
-@compiled
-def resolve_net(state: State, net_id: int, cap: float) -> None:
+@inner
+def resolve_net(state: Handle, net_id: int, cap: float) -> None:
     """Take over what the node allows now, and bind the task to whatever is slowest."""
-    net = state.nets[net_id]
+    links = links_of(state)
+    nets = nets_of(state)
+    net = nets[net_id]
     net.cap = cap
-    allowed, flow = link_allows(state.nets, state.links, net_id, -1)
+    allowed, flow = link_allows(state, net_id, -1)
     if cap <= allowed:
         if net.bound >= 0 or net.rate != cap:
             _rebind(state, net_id, -1, cap)
     elif flow != net.bound:
         _rebind(state, net_id, flow, allowed)
     else:
-        link = state.links[net.link[flow]]
+        link = links[net.link[flow]]
         link.cap_min = min(link.cap_min, cap * net.bytes[flow] / net.weight[flow])
 
 
-@compiled
-def _touch_nodes(state: State, link_id: int) -> None:
+@inner
+def _touch_nodes(state: Handle, link_id: int) -> None:
     """Queue the nodes whose other tasks feel that those held back here go at another rate."""
-    link = state.links[link_id]
+    links = links_of(state)
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    link = links[link_id]
     if link.attached_local == 0:
         return
     entry = link.head
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
         flow = entry % FLOW_SLOTS
-        net = state.nets[net_id]
-        if net.bound == flow and state.nodes[net.row].slack == 0:
-            slot = state.slots[net.row, net.slot]
+        net = nets[net_id]
+        if net.bound == flow and nodes[net.row].slack == 0:
+            slot = slots[net.row, net.slot]
             if slot.local == 1:
                 rate = link.level * net.weight[flow] / net.bytes[flow]
                 if abs(rate - slot.cap_used) > _SLACK * rate:
-                    queue_node(state.nodes, state.node_queue, state.counters, net.row)
+                    queue_node(state, net.row)
         entry = net.next[flow]
 
 
-@compiled
-def _shift(state: State, link_id: int, level: float) -> None:
+@inner
+def _shift(state: Handle, link_id: int, level: float) -> None:
     """Give the link another level with the same tasks held back by it."""
-    link = state.links[link_id]
-    now_s = state.counters[0].now_s
-    _bring_up(state.links, link_id, now_s)
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    pairs = pairs_of(state)
+    link = links[link_id]
+    now_s = counters.now_s
+    _bring_up(state, link_id, now_s)
     change = level - link.level
     link.level = level
     link.usage += change * link.slope
     pair_id = link.pairs
     while pair_id >= 0:
-        pair = state.pairs[pair_id]
-        other = state.links[pair.other]
-        _bring_up(state.links, pair.other, now_s)
+        pair = pairs[pair_id]
+        other = links[pair.other]
+        _bring_up(state, pair.other, now_s)
         other.usage += change * pair.slope
         other.foreign_max = max(other.foreign_max, level * pair.ratio_max)
         if other.level < np.inf or other.usage > other.capacity * (1.0 + _SLACK):
@@ -364,12 +416,15 @@ def _shift(state: State, link_id: int, level: float) -> None:
     _touch_nodes(state, link_id)
 
 
-@compiled
-def _level_of(state: State, link_id: int) -> float:
+@inner
+def _level_of(state: Handle, link_id: int) -> float:
     """Fill the link by what its tasks could use given everything else; inf when all fits."""
-    link = state.links[link_id]
-    wanted = state.scratch[0]
-    weight = state.scratch[1]
+    links = links_of(state)
+    nets = nets_of(state)
+    scratch = scratch_of(state)
+    link = links[link_id]
+    wanted = scratch[0]
+    weight = scratch[1]
     count = 0
     total = 0.0
     total_weight = 0.0
@@ -377,8 +432,8 @@ def _level_of(state: State, link_id: int) -> float:
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
         flow = entry % FLOW_SLOTS
-        net = state.nets[net_id]
-        allowed, _ = link_allows(state.nets, state.links, net_id, link_id)
+        net = nets[net_id]
+        allowed, _ = link_allows(state, net_id, link_id)
         wanted[count] = min(allowed, net.cap) * net.bytes[flow]
         weight[count] = net.weight[flow]
         total += wanted[count]
@@ -405,25 +460,28 @@ def _level_of(state: State, link_id: int) -> float:
         level = max(level, rest / open_weight)
 
 
-@compiled
-def _fill(state: State, link_id: int) -> None:
+@inner
+def _fill(state: Handle, link_id: int) -> None:
     """Find the link's level from its list, and let tasks change sides where they must."""
-    link = state.links[link_id]
-    now_s = state.counters[0].now_s
-    _bring_up(state.links, link_id, now_s)
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nets = nets_of(state)
+    link = links[link_id]
+    now_s = counters.now_s
+    _bring_up(state, link_id, now_s)
     level = _level_of(state, link_id)
     # Those that leave go first, at the old level; then the level moves; then those that come, at the new one.
     entry = link.head
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
         flow = entry % FLOW_SLOTS
-        net = state.nets[net_id]
+        net = nets[net_id]
         if net.bound == flow:
-            allowed, other = link_allows(state.nets, state.links, net_id, link_id)
+            allowed, other = link_allows(state, net_id, link_id)
             here = level * net.weight[flow] / net.bytes[flow]
             if here >= min(allowed, net.cap):
                 _rebind(state, net_id, other if allowed < net.cap else -1, min(allowed, net.cap))
-                queue_node(state.nodes, state.node_queue, state.counters, net.row)
+                queue_node(state, net.row)
         entry = net.next[flow]
     if link.attached > 0:
         if level != link.level:
@@ -437,14 +495,14 @@ def _fill(state: State, link_id: int) -> None:
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
         flow = entry % FLOW_SLOTS
-        net = state.nets[net_id]
+        net = nets[net_id]
         per_level = net.weight[flow] / net.bytes[flow]
         if net.bound != flow:
-            allowed, _ = link_allows(state.nets, state.links, net_id, link_id)
+            allowed, _ = link_allows(state, net_id, link_id)
             if level * per_level < min(allowed, net.cap):
                 _rebind(state, net_id, flow, level * per_level)
-                queue_node(state.nodes, state.node_queue, state.counters, net.row)
-        rate = net_rate(state.nets, state.links, net_id)
+                queue_node(state, net.row)
+        rate = net_rate(state, net_id)
         usage += rate * net.bytes[flow]
         if net.bound == flow:
             link.cap_min = min(link.cap_min, net.cap / per_level)
@@ -455,12 +513,14 @@ def _fill(state: State, link_id: int) -> None:
     _refresh_end(state, link_id)
 
 
-@compiled
-def _relax(state: State, link_id: int) -> None:
+@inner
+def _relax(state: Handle, link_id: int) -> None:
     """Put one link right: move its level if nobody changes sides, else fill it anew."""
-    link = state.links[link_id]
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    link = links[link_id]
     if link.flows == 0:
-        _bring_up(state.links, link_id, state.counters[0].now_s)
+        _bring_up(state, link_id, counters.now_s)
         link.clock = 0.0
         link.usage = 0.0
         link.slope = 0.0
@@ -485,38 +545,43 @@ def _relax(state: State, link_id: int) -> None:
         _fill(state, link_id)
 
 
-@compiled
-def _scale_down(state: State, link_id: int) -> None:
+@inner
+def _scale_down(state: Handle, link_id: int) -> None:
     """Slow all tasks of an overloaded link evenly: the fallback when levels do not settle."""
-    link = state.links[link_id]
+    links = links_of(state)
+    nets = nets_of(state)
+    link = links[link_id]
     factor = link.capacity / link.usage
     entry = link.head
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
         flow = entry % FLOW_SLOTS
-        _rebind(state, net_id, -1, factor * net_rate(state.nets, state.links, net_id))
-        queue_node(state.nodes, state.node_queue, state.counters, state.nets[net_id].row)
-        entry = state.nets[net_id].next[flow]
+        _rebind(state, net_id, -1, factor * net_rate(state, net_id))
+        queue_node(state, nets[net_id].row)
+        entry = nets[net_id].next[flow]
     link.level = np.inf
     _refresh_end(state, link_id)
 
 
-@compiled
-def relax_links(state: State, sweeps: int) -> None:
+@inner
+def relax_links(state: Handle, sweeps: int) -> None:
     """Work off the queue of links; returns with every link within its capacity.
 
     The work is bounded by `sweeps` per link that was queued; beyond it, what is overloaded is scaled down,
     and the failure is counted.
     """
-    counters = state.counters[0]
-    size = state.link_queue.shape[0]
+    counters = counters_of(state)[0]
+    link_queue = link_queue_of(state)
+    links = links_of(state)
+    size = link_queue.shape[0]
     distinct = 0
     done = 0
+    counters.settlings += 1
     while counters.link_queue > 0:
-        link_id = state.link_queue[counters.link_head]
+        link_id = int(link_queue[counters.link_head])
         counters.link_head = (counters.link_head + 1) % size
         counters.link_queue -= 1
-        link = state.links[link_id]
+        link = links[link_id]
         link.queued = 0
         if link.seen != counters.settlings:
             link.seen = counters.settlings
@@ -530,15 +595,19 @@ def relax_links(state: State, sweeps: int) -> None:
     counters.relaxations += done
 
 
-@compiled
-def finish_keys(state: State, link_id: int, room: float) -> int:
+@inner
+def finish_keys(state: Handle, link_id: int, room: float) -> int:
     """Give the first task of the link whose end has come (within `room` seconds), −1 when there is none."""
-    link = state.links[link_id]
-    _bring_up(state.links, link_id, state.counters[0].now_s)
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nets = nets_of(state)
+    slots = slots_of(state)
+    link = links[link_id]
+    _bring_up(state, link_id, counters.now_s)
     if link.heap < 0:
         return -1
-    net = state.nets[link.heap]
-    slot = state.slots[net.row, net.slot]
+    net = nets[link.heap]
+    slot = slots[net.row, net.slot]
     left = net.key - link.clock
     per_level = net.weight[net.bound] / net.bytes[net.bound]
     if left <= link.level * room or left * per_level <= 1e-11 * slot.work_s:

@@ -1,5 +1,4 @@
-"""Priority queues of the kernel: the next event of every node and link, starts to come, and tasks held back
-by a link.
+"""Priority queues of the kernel: next events, starts to come, and tasks held back by a link.
 
 * An indexed binary heap holds one entry per node and per link, keyed (time, index); changing a key moves the
   entry, so nothing stale is ever popped and an event costs O(log n).
@@ -14,23 +13,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import inner
+from stowplan.simulate.kernel.views import Handle, counters_of, heap_item_of, heap_place_of, heap_time_of
 
 __all__ = [
     "heap_move",
     "pairing_insert",
     "pairing_remove",
+    "schedule",
     "start_pop",
     "start_push",
 ]
 
 
-@compiled
+@inner
 def _before(time: NDArray[np.float64], a: int, b: int) -> bool:
     return time[a] < time[b] or (time[a] == time[b] and a < b)
 
 
-@compiled
+@inner
 def heap_move(
     time: NDArray[np.float64],
     item: NDArray[np.int64],
@@ -91,12 +92,21 @@ def heap_move(
     return count
 
 
-@compiled
+@inner
+def schedule(state: Handle, index: int, time_s: float) -> None:
+    """Set when node or link `index` (links count on from the nodes) has its next event; inf = none."""
+    counters = counters_of(state)[0]
+    counters.heap = heap_move(
+        heap_time_of(state), heap_item_of(state), heap_place_of(state), counters.heap, index, time_s
+    )
+
+
+@inner
 def _starts_before(time_a: float, task_a: int, time_b: float, task_b: int) -> bool:
     return time_a < time_b or (time_a == time_b and task_a < task_b)
 
 
-@compiled
+@inner
 def start_push(
     time: NDArray[np.float64], task: NDArray[np.int64], count: int, time_s: float, task_id: int
 ) -> None:
@@ -113,7 +123,7 @@ def start_push(
     task[at] = task_id
 
 
-@compiled
+@inner
 def start_pop(time: NDArray[np.float64], task: NDArray[np.int64], count: int) -> int:
     """Take out the first of `count` > 0 starts and return its task."""
     first = task[0]
@@ -137,7 +147,7 @@ def start_pop(time: NDArray[np.float64], task: NDArray[np.int64], count: int) ->
     return int(first)
 
 
-@compiled
+@inner
 def _meld(nets: NDArray[np.void], a: int, b: int) -> int:
     """Make the later of two roots the first child of the other."""
     if a < 0:
@@ -160,7 +170,7 @@ def _meld(nets: NDArray[np.void], a: int, b: int) -> int:
     return first
 
 
-@compiled
+@inner
 def pairing_insert(nets: NDArray[np.void], root: int, net: int) -> int:
     """Add `net` with its `key` to the heap with this `root` (−1 = empty); returns the new root."""
     nets[net].child = -1
@@ -169,7 +179,7 @@ def pairing_insert(nets: NDArray[np.void], root: int, net: int) -> int:
     return _meld(nets, root, net)
 
 
-@compiled
+@inner
 def _merge_siblings(nets: NDArray[np.void], first: int) -> int:
     """Join a list of siblings into one heap: pairs from the left, then all from the right."""
     joined = -1
@@ -195,7 +205,7 @@ def _merge_siblings(nets: NDArray[np.void], first: int) -> int:
     return root
 
 
-@compiled
+@inner
 def pairing_remove(nets: NDArray[np.void], root: int, net: int) -> int:
     """Take `net` out of the heap with this `root`; returns the new root, −1 when it is empty."""
     rest = _merge_siblings(nets, nets[net].child)

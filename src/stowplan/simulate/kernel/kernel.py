@@ -1,7 +1,8 @@
 """`FluidKernel`: the face of the kernel. Checks what comes in, makes room, and calls the compiled loop.
 
 Everything that could not be checked when the tables were built (rows, profiles, times) is checked here;
-behind it runs compiled code that trusts its arrays. Arrays grow by doubling between calls, never inside one, so a call allocates nothing.
+behind it runs compiled code that trusts its arrays. Arrays grow by doubling between calls, never inside one,
+so a call allocates nothing.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from stowplan.simulate.kernel.tables import (
     TaskStarts,
 )
 from stowplan.simulate.kernel.validate import validate_state
+from stowplan.simulate.kernel.views import handle_of
 
 __all__ = ["FluidKernel", "KernelStatistics"]
 
@@ -100,7 +102,18 @@ class FluidKernel:
         self._has_flows = False
         self._profile_work_s = np.zeros(0)
         self._state = _fresh_state(nodes, laws, _changes(schedule, nodes), start_s=start_s)
+        self._handle = handle_of(self._state)
         self._counters["contention"] = int(contention)
+
+    def _settle(self) -> None:
+        """Solve what a change between two calls of `advance` has touched."""
+        if self._counters["node_queue"][0] or self._counters["link_queue"][0]:
+            settle(self._handle)
+
+    def _replace(self, **tables: NDArray[Any]) -> None:
+        """Put other arrays in place of tables, and tell the compiled code where they are."""
+        self._state = self._state._replace(**tables)
+        self._handle = handle_of(self._state)
 
     @property
     def _counters(self) -> NDArray[np.void]:
@@ -134,9 +147,11 @@ class FluidKernel:
         self._has_flows = self._has_flows or named.size > 0
         first = state.first_phase.shape[0] - 1
         offset = state.first_phase[-1]
-        work_s = np.add.reduceat(profiles.phases["work_s"], profiles.first_phase[:-1]) if len(profiles) else []
+        work_s = (
+            np.add.reduceat(profiles.phases["work_s"], profiles.first_phase[:-1]) if len(profiles) else []
+        )
         self._profile_work_s = np.concatenate([self._profile_work_s, work_s])
-        self._state = state._replace(
+        self._replace(
             phases=np.concatenate([state.phases, profiles.phases]),
             first_phase=np.concatenate([state.first_phase, offset + profiles.first_phase[1:]]),
         )
@@ -174,12 +189,12 @@ class FluidKernel:
         tasks["memory_limit"] = starts.memory_limit_bytes
         tasks["memory_request"] = starts.memory_request_bytes
         tasks["work_s"] = self._profile_work_s[starts.profile]
-        start_tasks(self._state, ids, at_s)
+        start_tasks(self._handle, ids, at_s)
+        self._settle()
         return ids
 
     def stop(self, tasks: ArrayLike) -> None:
-        """Take waiting or running tasks away now (preemption, a kill by the control plane); their work is
-        lost.
+        """Take waiting or running tasks away now, for example to preempt them; their work is lost.
 
         Raises:
             InvalidInput: no such task.
@@ -193,8 +208,8 @@ class FluidKernel:
             raise StateConflict("the list of tasks to stop names a task twice")
         np.subtract.at(self._reserved, self._state.tasks["row"][ids], 1)
         for task in ids:
-            stop_task(self._state, int(task))
-        settle(self._state)
+            stop_task(self._handle, int(task))
+        settle(self._handle)
 
     def set_node_state(self, row: int, *, up: bool) -> None:
         """Let a node stand still or run again, now. Its tasks keep their place; to lose them, `stop` them."""
@@ -202,8 +217,7 @@ class FluidKernel:
         self._apply(ChangeKind.NODE_UP if up else ChangeKind.NODE_DOWN, row, 0, 1.0)
 
     def set_node_capacity(self, row: int, resource: Resource, factor: float) -> None:
-        """Multiply the nominal capacity of one resource of a node, now; 1 restores it. DISK scales operations
-        too."""
+        """Multiply the nominal capacity of a resource, now; 1 restores it. DISK scales operations too."""
         self._check_range(np.array([row]), len(self._nodes), "node row")
         self._apply(ChangeKind.NODE_CAPACITY, row, int(resource), factor)
 
@@ -213,10 +227,10 @@ class FluidKernel:
         self._apply(ChangeKind.LINK_CAPACITY, link, 0, factor)
 
     def advance(self, until_s: float, *, wake: Wake = Wake.SCHEDULER) -> KernelEvents:
-        """Let time go on to `until_s` (inf: until nothing is left), or to the first instant with an event in
-        `wake`.
+        """Let time go on to `until_s`, or to the first instant with an event in `wake`.
 
-        Returns all events up to there, those of that instant together. PHASE_DONE is only reported when asked
+        With inf it goes on until nothing is left to happen. Returns all events up to there, those of that
+        instant together. PHASE_DONE is only reported when asked
         for.
 
         Raises:
@@ -224,9 +238,9 @@ class FluidKernel:
         """
         if not until_s >= self.now_s:
             raise InvalidInput(f"cannot advance to {until_s} s; it is already {self.now_s} s")
-        while advance(self._state, until_s, int(wake)) == EVENTS_FULL:
+        while advance(self._handle, until_s, int(wake)) == EVENTS_FULL:
             events = self._state.events
-            self._state = self._state._replace(events=grown(events, 2 * events.shape[0]))
+            self._replace(events=grown(events, 2 * events.shape[0]))
         count = int(self._counters["events"][0])
         taken = self._state.events[:count].copy()
         self._counters["events"] = 0
@@ -238,7 +252,7 @@ class FluidKernel:
     def progress(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n,) share of each task's work that is done, 0 … 1; 1 for a finished task without work."""
         ids = self._ids(tasks)
-        sync_all(self._state)
+        sync_all(self._handle)
         done, total = self._work_done(ids), self._state.tasks["work_s"][ids]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(total > 0.0, done / total, 1.0)
@@ -261,7 +275,7 @@ class FluidKernel:
     def slowdown_by_cause(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n, CAUSE_COUNT) seconds lost so far. Time since the start = work done + sum over causes."""
         ids = self._ids(tasks)
-        sync_all(self._state)
+        sync_all(self._handle)
         lost: NDArray[np.float64] = self._state.tasks["lost"][ids].copy()
         for index, (row, place) in self._places(ids):
             slot = self._state.slots[row, place]
@@ -287,7 +301,7 @@ class FluidKernel:
     def utilisation(self) -> NDArray[np.float64]:
         """(N, RESOURCE_COUNT) use integrated over time since the start: core-seconds, bytes, operations."""
         used = np.zeros((len(self._nodes), RESOURCE_COUNT))
-        read_use(self._state, self._nodes.link_bytes_per_s.shape[0], self._nodes.root_complexes, used)
+        read_use(self._handle, self._nodes.link_bytes_per_s.shape[0], self._nodes.root_complexes, used)
         return used
 
     def memory_bytes(self) -> NDArray[np.float64]:
@@ -306,14 +320,14 @@ class FluidKernel:
         Raises:
             InternalError: one does not hold, with the evidence.
         """
-        sync_all(self._state)
+        sync_all(self._handle)
         validate_state(self._state)
 
     def _apply(self, kind: ChangeKind, index: int, column: int, factor: float) -> None:
         if not 0.0 <= factor < math.inf:
             raise InvalidInput(f"a capacity factor is {factor}; it must be a finite number of 0 or more")
-        apply_change(self._state, int(kind), index, column, factor)
-        settle(self._state)
+        apply_change(self._handle, int(kind), index, column, factor)
+        settle(self._handle)
 
     def _work_done(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         done: NDArray[np.float64] = self._state.tasks["done_s"][ids].copy()
@@ -381,9 +395,9 @@ class FluidKernel:
             changed["scratch"] = np.zeros((_SCRATCH_ROWS, width))
             changed["scratch_whole"] = np.zeros((2, width), np.int64)
             changed["matrix"] = np.zeros(2 * LOCAL_RESOURCES * width)
-        self._state = state._replace(**changed)
+        self._replace(**changed)
         if "pairs" in changed:
-            rehash_pairs(self._state)
+            rehash_pairs(self._handle)
         return first
 
 

@@ -1,8 +1,9 @@
 """The loop: what happens next, in total order, until a scheduler must look or time is up.
 
 An instant is handled in this order: scheduled changes (by entry), completions (nodes by row, then links by
-id; on one node by task id), starts (by task id). Then everything touched is solved again, which may bring more for the same instant (a phase
-without work); time goes on when nothing is left. Ties are broken by index alone, so the order is total.
+id; on one node by task id), starts (by task id). Then everything touched is solved again, which may bring
+more for the same instant (a phase without work); time goes on when nothing is left. Ties are broken by index
+alone, so the order is total.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import compiled, inner
 from stowplan.core.physics.vocabulary import Resource
 from stowplan.simulate.kernel.block import drop_slot, solve_block
 from stowplan.simulate.kernel.events import ChangeKind, EventKind, Wake
 from stowplan.simulate.kernel.fabric import add_net, finish_keys, queue_link, relax_links, remove_net
-from stowplan.simulate.kernel.heaps import heap_move, start_pop, start_push
+from stowplan.simulate.kernel.heaps import schedule, start_pop, start_push
 from stowplan.simulate.kernel.slots import (
     end_task,
     enter_phase,
@@ -27,7 +28,27 @@ from stowplan.simulate.kernel.slots import (
     settle_account,
     sync_slot,
 )
-from stowplan.simulate.kernel.state import LOCAL_RESOURCES, State, TaskState
+from stowplan.simulate.kernel.state import LOCAL_RESOURCES, TaskState
+from stowplan.simulate.kernel.views import (
+    Handle,
+    changes_of,
+    counters_of,
+    events_of,
+    first_phase_of,
+    heap_item_of,
+    heap_time_of,
+    laws_of,
+    links_of,
+    nets_of,
+    node_queue_of,
+    nodes_of,
+    own_links_of,
+    phases_of,
+    slots_of,
+    start_task_of,
+    start_time_of,
+    tasks_of,
+)
 
 __all__ = [
     "ADVANCED",
@@ -66,22 +87,28 @@ _END_KILLED: Final = TaskState.KILLED
 _END_STOPPED: Final = TaskState.STOPPED
 
 
-@compiled
-def _register_flows(state: State, row: int, place: int) -> None:
-    """Give the slot an entry in `nets` if its phase has traffic over links that exist; bytes over one link
-    add up."""
-    slot = state.slots[row, place]
-    task = state.tasks[slot.task]
-    phase = state.phases[state.first_phase[task.profile] + task.phase]
-    counters = state.counters[0]
+@inner
+def _register_flows(state: Handle, row: int, place: int) -> None:
+    """Give the slot an entry in `nets` if its phase uses links that exist; bytes over one link add up."""
+    counters = counters_of(state)[0]
+    first_phase = first_phase_of(state)
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    own_links = own_links_of(state)
+    phases = phases_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    slot = slots[row, place]
+    task = tasks[slot.task]
+    phase = phases[first_phase[task.profile] + task.phase]
     slot.net = -1
     if phase.flow_count == 0 or counters.contention == 0:
         return
     net_id = counters.net_free
-    net = state.nets[net_id]
+    net = nets[net_id]
     net.flows = 0
     for flow in range(phase.flow_count):
-        link_id = link_of_code(phase.flow_link[flow], row, counters.fabric, counters.roots, state.own_links)
+        link_id = link_of_code(phase.flow_link[flow], row, counters.fabric, counters.roots, own_links)
         if link_id < 0 or phase.flow_bytes_per_s[flow] <= 0.0:
             continue
         known = -1
@@ -103,29 +130,34 @@ def _register_flows(state: State, row: int, place: int) -> None:
     net.slot = place
     net.task = slot.task
     slot.net = net_id
-    state.nodes[row].nets += 1
+    nodes[row].nets += 1
     add_net(state, net_id)
 
 
-@compiled
-def _enter(state: State, row: int, place: int) -> None:
+@inner
+def _enter(state: Handle, row: int, place: int) -> None:
     """Enter the task's present phase and have its node solved."""
-    enter_phase(state, row, place, state.laws[4])
+    laws = laws_of(state)
+    enter_phase(state, row, place, laws[4])
     _register_flows(state, row, place)
-    queue_node(state.nodes, state.node_queue, state.counters, row)
+    queue_node(state, row)
 
 
-@compiled
-def begin_task(state: State, task_id: int) -> None:
+@inner
+def begin_task(state: Handle, task_id: int) -> None:
     """Put the task on its node and let it begin now."""
-    task = state.tasks[task_id]
-    node = state.nodes[task.row]
+    counters = counters_of(state)[0]
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    task = tasks[task_id]
+    node = nodes[task.row]
     place = node.count
     node.count += 1
-    slot = state.slots[task.row, place]
+    slot = slots[task.row, place]
     task.slot = place
     task.state = _RUNNING
-    task.started_s = state.counters[0].now_s
+    task.started_s = counters.now_s
     slot.task = task_id
     slot.speed = task.speed
     slot.cpu_weight = task.cpu_weight
@@ -137,83 +169,96 @@ def begin_task(state: State, task_id: int) -> None:
         slot.lost[cause] = 0.0
     if task.gpu_mask != 0:
         node.gpus += 1
-    state.counters[0].running += 1
-    state.counters[0].event_total += 1
+    counters.running += 1
+    counters.event_total += 1
     _enter(state, task.row, place)
 
 
-@compiled
-def _pass(state: State, row: int, place: int, record_phases: bool) -> None:
+@inner
+def _pass(state: Handle, row: int, place: int, record_phases: bool) -> None:
     """The slot reached its stop: killed by its memory limit, on to the next phase, or finished."""
-    slot = state.slots[row, place]
+    counters = counters_of(state)[0]
+    first_phase = first_phase_of(state)
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    slot = slots[row, place]
     task_id = slot.task
-    task = state.tasks[task_id]
-    state.counters[0].event_total += 1
+    task = tasks[task_id]
+    counters.event_total += 1
     if slot.oom == 1:
         drop_slot(state, row, place)
         end_task(state, task_id, row, _END_KILLED, _OOM_KILLED)
         return
     slot.remaining = 0.0
-    if state.first_phase[task.profile] + task.phase + 1 == state.first_phase[task.profile + 1]:
+    if first_phase[task.profile] + task.phase + 1 == first_phase[task.profile + 1]:
         drop_slot(state, row, place)
         end_task(state, task_id, row, _END_FINISHED, _FINISHED)
         return
     settle_account(state, row, place)
     if slot.net >= 0:
         remove_net(state, slot.net)
-        state.nets[slot.net].child = state.counters[0].net_free
-        state.counters[0].net_free = slot.net
-        state.nodes[row].nets -= 1
+        nets[slot.net].child = counters.net_free
+        counters.net_free = slot.net
+        nodes[row].nets -= 1
     task.phase += 1
     if record_phases:
         push_event(state, _PHASE_DONE, task_id, row)
     _enter(state, row, place)
 
 
-@compiled
-def _wake_node(state: State, row: int, record_phases: bool) -> None:
+@inner
+def _wake_node(state: Handle, row: int, record_phases: bool) -> None:
     """Let pass what is due on the node, by task id, and have it solved again."""
-    now_s = state.counters[0].now_s
-    node = state.nodes[row]
-    queue_node(state.nodes, state.node_queue, state.counters, row)
+    counters = counters_of(state)[0]
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    now_s = counters.now_s
+    node = nodes[row]
+    queue_node(state, row)
     for place in range(node.count):
-        sync_slot(state.nodes, state.slots, state.nets, state.links, row, place, now_s)
+        sync_slot(state, row, place, now_s)
     passed = -1
     while True:
         first = -1
         for place in range(node.count):
-            slot = state.slots[row, place]
-            if slot.task <= passed or (slot.net >= 0 and state.nets[slot.net].bound >= 0):
+            slot = slots[row, place]
+            if slot.task <= passed or (slot.net >= 0 and nets[slot.net].bound >= 0):
                 continue
             left = slot.remaining - slot.stop_at
             due = left <= 1e-11 * slot.work_s or (slot.rate > 0.0 and now_s + left / slot.rate <= now_s)
-            if due and (first < 0 or slot.task < state.slots[row, first].task):
+            if due and (first < 0 or slot.task < slots[row, first].task):
                 first = place
         if first < 0:
             return
-        passed = state.slots[row, first].task
+        passed = slots[row, first].task
         _pass(state, row, first, record_phases)
 
 
-@compiled
-def _wake_link(state: State, link_id: int, record_phases: bool) -> None:
+@inner
+def _wake_link(state: Handle, link_id: int, record_phases: bool) -> None:
     """Let pass the tasks whose end on the link's clock has come."""
-    now_s = state.counters[0].now_s
+    counters = counters_of(state)[0]
+    nets = nets_of(state)
+    now_s = counters.now_s
     while True:
         net_id = finish_keys(state, link_id, now_s * 4e-16)
         if net_id < 0:
             break
-        net = state.nets[net_id]
+        net = nets[net_id]
         row = net.row
         place = net.slot
-        sync_slot(state.nodes, state.slots, state.nets, state.links, row, place, now_s)
+        sync_slot(state, row, place, now_s)
         _pass(state, row, place, record_phases)
     queue_link(state, link_id)
 
 
-@compiled
-def _set_link(state: State, link_id: int, factor: float) -> None:
-    link = state.links[link_id]
+@inner
+def _set_link(state: Handle, link_id: int, factor: float) -> None:
+    links = links_of(state)
+    link = links[link_id]
     link.factor = factor
     link.capacity = link.nominal * factor if factor > 0.0 else 0.0
     if link.level < np.inf or link.usage > link.capacity:
@@ -223,16 +268,17 @@ def _set_link(state: State, link_id: int, factor: float) -> None:
 
 
 @compiled
-def apply_change(state: State, kind: int, index: int, column: int, factor: float) -> None:
+def apply_change(state: Handle, kind: int, index: int, column: int, factor: float) -> None:
     """Change a node's state or capacity, or a link's capacity, now."""
-    counters = state.counters[0]
+    counters = counters_of(state)[0]
+    nodes = nodes_of(state)
     counters.event_total += 1
-    if kind == _NODE_DOWN or kind == _NODE_UP:
-        state.nodes[index].up = 1 if kind == _NODE_UP else 0
+    if kind in (_NODE_DOWN, _NODE_UP):
+        nodes[index].up = 1 if kind == _NODE_UP else 0
     elif kind == _NODE_CAPACITY:
         first = counters.fabric + index * (2 + counters.roots)
         if column < LOCAL_RESOURCES:
-            state.nodes[index].factor[column] = factor
+            nodes[index].factor[column] = factor
         elif column == _NIC_UP:
             _set_link(state, first, factor)
         elif column == _NIC_DOWN:
@@ -243,20 +289,22 @@ def apply_change(state: State, kind: int, index: int, column: int, factor: float
     else:
         _set_link(state, index, factor)
         return
-    queue_node(state.nodes, state.node_queue, state.counters, index)
+    queue_node(state, index)
 
 
 @compiled
-def settle(state: State) -> None:
+def settle(state: Handle) -> None:
     """Solve everything that is queued, nodes and links in turn, until nothing changes any more."""
-    counters = state.counters[0]
-    sweeps = int(state.laws[2])
-    counters.settlings += 1
+    counters = counters_of(state)[0]
+    laws = laws_of(state)
+    node_queue = node_queue_of(state)
+    nodes = nodes_of(state)
+    sweeps = int(laws[2])
     rounds = 0
     while counters.node_queue > 0 or counters.link_queue > 0:
         for _ in range(counters.node_queue):
-            row = state.node_queue[counters.node_head]
-            counters.node_head = (counters.node_head + 1) % state.node_queue.shape[0]
+            row = int(node_queue[counters.node_head])
+            counters.node_head = (counters.node_head + 1) % node_queue.shape[0]
             counters.node_queue -= 1
             solve_block(state, row)
         relax_links(state, sweeps)
@@ -264,76 +312,93 @@ def settle(state: State) -> None:
         if rounds > sweeps:
             counters.failed += 1
             while counters.node_queue > 0:
-                row = state.node_queue[counters.node_head]
-                counters.node_head = (counters.node_head + 1) % state.node_queue.shape[0]
+                row = int(node_queue[counters.node_head])
+                counters.node_head = (counters.node_head + 1) % node_queue.shape[0]
                 counters.node_queue -= 1
-                state.nodes[row].queued = 0
+                nodes[row].queued = 0
             return
 
 
 @compiled
-def start_tasks(state: State, ids: NDArray[np.int64], at_s: NDArray[np.float64]) -> None:
-    """Begin what is due and queue the rest; ids ascending."""
-    counters = state.counters[0]
+def start_tasks(state: Handle, ids: NDArray[np.int64], at_s: NDArray[np.float64]) -> None:
+    """Begin what is due and queue the rest; ids ascending. What it touches stays queued for `settle`."""
+    counters = counters_of(state)[0]
+    start_task = start_task_of(state)
+    start_time = start_time_of(state)
     for index in range(ids.shape[0]):
         if at_s[index] <= counters.now_s:
             begin_task(state, ids[index])
         else:
-            start_push(state.start_time, state.start_task, counters.starts, at_s[index], ids[index])
+            start_push(start_time, start_task, counters.starts, at_s[index], ids[index])
             counters.starts += 1
-    settle(state)
 
 
 @compiled
-def stop_task(state: State, task_id: int) -> None:
+def stop_task(state: Handle, task_id: int) -> None:
     """Take a waiting or running task away, now."""
-    task = state.tasks[task_id]
+    counters = counters_of(state)[0]
+    tasks = tasks_of(state)
+    task = tasks[task_id]
     row = task.row
     if task.state == _RUNNING:
-        sync_slot(state.nodes, state.slots, state.nets, state.links, row, task.slot, state.counters[0].now_s)
+        sync_slot(state, row, task.slot, counters.now_s)
         drop_slot(state, row, task.slot)
     end_task(state, task_id, row, _END_STOPPED, -1)
 
 
 @compiled
-def sync_all(state: State) -> None:
+def sync_all(state: Handle) -> None:
     """Bring every slot and link up to the present instant, for reading."""
-    now_s = state.counters[0].now_s
-    for row in range(state.nodes.shape[0]):
-        for place in range(state.nodes[row].count):
-            sync_slot(state.nodes, state.slots, state.nets, state.links, row, place, now_s)
-    for link_id in range(state.links.shape[0]):
-        link = state.links[link_id]
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nodes = nodes_of(state)
+    now_s = counters.now_s
+    for row in range(nodes.shape[0]):
+        for place in range(nodes[row].count):
+            sync_slot(state, row, place, now_s)
+    for link_id in range(links.shape[0]):
+        link = links[link_id]
         if link.level < np.inf:
             link.clock += link.level * (now_s - link.updated_s)
         link.carried += link.usage * (now_s - link.updated_s)
         link.updated_s = now_s
 
 
-@compiled
-def _next_instant(state: State) -> float:
+@inner
+def _next_instant(state: Handle) -> float:
     """When the next thing happens; inf when nothing will."""
-    counters = state.counters[0]
+    changes = changes_of(state)
+    counters = counters_of(state)[0]
+    heap_item = heap_item_of(state)
+    heap_time = heap_time_of(state)
+    start_time = start_time_of(state)
     next_s = np.inf
-    if counters.changes_next < state.changes.shape[0]:
-        next_s = state.changes[counters.changes_next].time_s
+    if counters.changes_next < changes.shape[0]:
+        next_s = changes[counters.changes_next].time_s
     if counters.heap > 0:
-        next_s = min(next_s, state.heap_time[state.heap_item[0]])
+        next_s = min(next_s, heap_time[heap_item[0]])
     if counters.starts > 0:
-        next_s = min(next_s, state.start_time[0])
+        next_s = min(next_s, start_time[0])
     return next_s
 
 
 @compiled
-def advance(state: State, until_s: float, wake: int) -> int:
-    """Let time go on to `until_s`, or to the first instant with an event of a kind in `wake` (bit mask of
-    `Wake`).
+def advance(state: Handle, until_s: float, wake: int) -> int:
+    """Let time go on to `until_s`, or to the first instant with an event in `wake` (bits of `Wake`).
 
-    Returns ADVANCED, WOKEN or EVENTS_FULL; the events are in `state.events[: counters.events]`.
+    Returns ADVANCED, WOKEN or EVENTS_FULL; the events are in `events[: counters.events]`.
     """
-    counters = state.counters[0]
+    changes = changes_of(state)
+    counters = counters_of(state)[0]
+    events = events_of(state)
+    heap_item = heap_item_of(state)
+    heap_time = heap_time_of(state)
+    nodes = nodes_of(state)
+    start_task = start_task_of(state)
+    start_time = start_time_of(state)
+    tasks = tasks_of(state)
     record_phases = wake & _WAKE_PHASE_DONE != 0
-    nodes = state.nodes.shape[0]
+    node_count = nodes.shape[0]
     settle(state)
     while True:
         next_s = _next_instant(state)
@@ -343,31 +408,29 @@ def advance(state: State, until_s: float, wake: int) -> int:
             if until_s < np.inf:
                 counters.now_s = max(counters.now_s, until_s)
             return ADVANCED
-        if state.events.shape[0] - counters.events < 2 * counters.running + 64:
+        if events.shape[0] - counters.events < 2 * counters.running + 64:
             return EVENTS_FULL
         counters.now_s = max(counters.now_s, next_s)
         now_s = counters.now_s
-        while counters.changes_next < state.changes.shape[0]:
-            change = state.changes[counters.changes_next]
+        while counters.changes_next < changes.shape[0]:
+            change = changes[counters.changes_next]
             if change.time_s > now_s:
                 break
             counters.changes_next += 1
             apply_change(state, change.kind, change.index, change.column, change.factor)
             push_event(state, _CHANGE, change.entry, change.index if change.kind <= _NODE_CAPACITY else -1)
-        while counters.heap > 0 and state.heap_time[state.heap_item[0]] <= now_s:
-            item = state.heap_item[0]
+        while counters.heap > 0 and heap_time[heap_item[0]] <= now_s:
+            item = heap_item[0]
             # Whoever is woken is solved again before time goes on, which sets its next time.
-            counters.heap = heap_move(
-                state.heap_time, state.heap_item, state.heap_place, counters.heap, item, np.inf
-            )
-            if item < nodes:
+            schedule(state, item, np.inf)
+            if item < node_count:
                 _wake_node(state, item, record_phases)
             else:
-                _wake_link(state, item - nodes, record_phases)
-        while counters.starts > 0 and state.start_time[0] <= now_s:
-            task_id = start_pop(state.start_time, state.start_task, counters.starts)
+                _wake_link(state, item - node_count, record_phases)
+        while counters.starts > 0 and start_time[0] <= now_s:
+            task_id = start_pop(start_time, start_task, counters.starts)
             counters.starts -= 1
-            if state.tasks[task_id].state == _WAITING:
+            if tasks[task_id].state == _WAITING:
                 begin_task(state, task_id)
-                push_event(state, _STARTED, task_id, state.tasks[task_id].row)
+                push_event(state, _STARTED, task_id, tasks[task_id].row)
         settle(state)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import compiled, inner
 from stowplan.core.physics.vocabulary import Resource
-from stowplan.simulate.kernel.state import State
+from stowplan.simulate.kernel.views import Handle, counters_of, links_of, nets_of, nodes_of, slots_of
 
 __all__ = ["read_use"]
 
@@ -25,13 +25,16 @@ _NIC_DOWN = int(Resource.NIC_DOWN)
 _PCIE = int(Resource.PCIE)
 
 
-@compiled
-def _work_since(state: State, row: int, place: int, now_s: float) -> float:
+@inner
+def _work_since(state: Handle, row: int, place: int, now_s: float) -> float:
     """Work that a slot has done since it was last brought up, in seconds alone."""
-    slot = state.slots[row, place]
-    if slot.net >= 0 and state.nets[slot.net].bound >= 0:
-        net = state.nets[slot.net]
-        link = state.links[net.link[net.bound]]
+    links = links_of(state)
+    nets = nets_of(state)
+    slots = slots_of(state)
+    slot = slots[row, place]
+    if slot.net >= 0 and nets[slot.net].bound >= 0:
+        net = nets[slot.net]
+        link = links[net.link[net.bound]]
         clock = link.clock
         if link.level < np.inf:
             clock += link.level * (now_s - link.updated_s)
@@ -40,7 +43,7 @@ def _work_since(state: State, row: int, place: int, now_s: float) -> float:
 
 
 @compiled
-def read_use(state: State, first_own_link: int, roots: int, used: NDArray[np.float64]) -> None:
+def read_use(state: Handle, first_own_link: int, roots: int, used: NDArray[np.float64]) -> None:
     """Fill `used` (N, RESOURCE_COUNT) with core-seconds, bytes and operations since the start.
 
     Args:
@@ -49,9 +52,13 @@ def read_use(state: State, first_own_link: int, roots: int, used: NDArray[np.flo
         roots: root complexes per node, P.
         used: overwritten.
     """
-    now_s = state.counters[0].now_s
-    for row in range(state.nodes.shape[0]):
-        node = state.nodes[row]
+    counters = counters_of(state)[0]
+    links = links_of(state)
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    now_s = counters.now_s
+    for row in range(nodes.shape[0]):
+        node = nodes[row]
         used[row, _CPU] = node.used[_CPU]
         used[row, _DRAM] = node.used[_DRAM]
         used[row, _DISK] = node.used[_DISK]
@@ -59,14 +66,14 @@ def read_use(state: State, first_own_link: int, roots: int, used: NDArray[np.flo
         for place in range(node.count):
             done = _work_since(state, row, place, now_s)
             if done > 0.0:
-                slot = state.slots[row, place]
+                slot = slots[row, place]
                 used[row, _CPU] += done * slot.cores * slot.stall
                 used[row, _DRAM] += done * slot.dram
                 used[row, _DISK] += done * slot.disk
                 used[row, _DISK_OPS] += done * slot.disk * slot.operations_per_byte
         used[row, _PCIE] = 0.0
         for own in range(2 + roots):
-            link = state.links[first_own_link + row * (2 + roots) + own]
+            link = links[first_own_link + row * (2 + roots) + own]
             carried = link.carried + link.usage * (now_s - link.updated_s)
             if own == 0:
                 used[row, _NIC_UP] = carried

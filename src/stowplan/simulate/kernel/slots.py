@@ -1,8 +1,8 @@
 """One running task: bringing it up to date, entering a phase, taking it off its node.
 
 Work is advanced lazily: a slot knows since when its rate holds (`updated_s`) and is brought up to date when
-something touches it. A task held back by a link is advanced by that link's clock instead of its rate, so that a link may change its
-level without touching the tasks on it.
+something touches it. A task held back by a link is advanced by that link's clock instead of its rate, so that
+a link may change its level without touching the tasks on it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,24 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.compile import inner
 from stowplan.core.physics.cpu import quota_rate
 from stowplan.core.physics.memory import limit_passed_at
 from stowplan.core.physics.vocabulary import Cause
-from stowplan.simulate.kernel.state import State
 from stowplan.simulate.kernel.tables import OWN_NIC_DOWN, RACK_UP
+from stowplan.simulate.kernel.views import (
+    Handle,
+    counters_of,
+    events_of,
+    first_phase_of,
+    links_of,
+    nets_of,
+    node_queue_of,
+    nodes_of,
+    phases_of,
+    slots_of,
+    tasks_of,
+)
 
 __all__ = [
     "end_task",
@@ -37,11 +49,12 @@ _MACHINE: Final = int(Cause.MACHINE)
 _LEAST_WEIGHT: Final = 1e-3
 
 
-@compiled
-def push_event(state: State, kind: int, task: int, row: int) -> None:
+@inner
+def push_event(state: Handle, kind: int, task: int, row: int) -> None:
     """Append an event at the present instant. The loop sees to it that there is room."""
-    counters = state.counters[0]
-    event = state.events[counters.events]
+    counters = counters_of(state)[0]
+    events = events_of(state)
+    event = events[counters.events]
     event.time_s = counters.now_s
     event.kind = kind
     event.task = task
@@ -50,44 +63,38 @@ def push_event(state: State, kind: int, task: int, row: int) -> None:
     counters.woken |= 1 << kind
 
 
-@compiled
-def queue_node(
-    nodes: NDArray[np.void], queue: NDArray[np.int64], counters: NDArray[np.void], row: int
-) -> None:
+@inner
+def queue_node(state: Handle, row: int) -> None:
     """Have the node solved before time goes on."""
-    if nodes[row].queued == 0:
-        nodes[row].queued = 1
-        queue[(counters[0].node_head + counters[0].node_queue) % queue.shape[0]] = row
-        counters[0].node_queue += 1
+    node = nodes_of(state)[row]
+    if node.queued == 0:
+        node.queued = 1
+        counters = counters_of(state)[0]
+        queue = node_queue_of(state)
+        queue[(counters.node_head + counters.node_queue) % queue.shape[0]] = row
+        counters.node_queue += 1
 
 
-@compiled
-def sync_slot(
-    nodes: NDArray[np.void],
-    slots: NDArray[np.void],
-    nets: NDArray[np.void],
-    links: NDArray[np.void],
-    row: int,
-    place: int,
-    now_s: float,
-) -> None:
+@inner
+def sync_slot(state: Handle, row: int, place: int, now_s: float) -> None:
     """Bring a slot up to `now_s`: work done, resources used, time lost by cause."""
-    slot = slots[row, place]
+    slot = slots_of(state)[row, place]
     elapsed = now_s - slot.updated_s
     if elapsed <= 0.0:
         return
     slot.updated_s = now_s
     done = slot.rate * elapsed
+    nets = nets_of(state)
     if slot.net >= 0 and nets[slot.net].bound >= 0:
         net = nets[slot.net]
-        link = links[net.link[net.bound]]
+        link = links_of(state)[net.link[net.bound]]
         clock = link.clock
         if link.level < np.inf:
             clock += link.level * (now_s - link.updated_s)
         done = (clock - net.clock_seen) * net.weight[net.bound] / net.bytes[net.bound]
         net.clock_seen = clock
     slot.remaining -= done
-    node = nodes[row]
+    node = nodes_of(state)[row]
     if done > 0.0:
         disk = done * slot.disk
         node.used[0] += done * slot.cores * slot.stall
@@ -101,12 +108,13 @@ def sync_slot(
         slot.lost[slot.cause] += elapsed - done * slot.own_time
 
 
-@compiled
-def settle_account(state: State, row: int, place: int) -> None:
-    """Close the books of the slot's phase: move work done and time lost to the task. The slot must be up to
-    date."""
-    slot = state.slots[row, place]
-    task = state.tasks[slot.task]
+@inner
+def settle_account(state: Handle, row: int, place: int) -> None:
+    """Move work done and time lost from the slot, which must be up to date, to the task."""
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    slot = slots[row, place]
+    task = tasks[slot.task]
     done = slot.work_s - slot.remaining
     task.done_s += done
     for cause in range(slot.lost.shape[0]):
@@ -117,7 +125,7 @@ def settle_account(state: State, row: int, place: int) -> None:
     slot.work_s = slot.remaining
 
 
-@compiled
+@inner
 def link_of_code(code: int, row: int, fabric: int, roots: int, own_links: NDArray[np.int64]) -> int:
     """Resolve a flow's link: an id stays, a code becomes the link of node `row`; −1 = the node has none.
 
@@ -139,13 +147,18 @@ def link_of_code(code: int, row: int, fabric: int, roots: int, own_links: NDArra
     return first + 2 + index if index < roots else -1
 
 
-@compiled
-def enter_phase(state: State, row: int, place: int, period_s: float) -> None:
+@inner
+def enter_phase(state: Handle, row: int, place: int, period_s: float) -> None:
     """Load the task's present phase into its slot. Traffic is registered by the caller."""
-    slot = state.slots[row, place]
-    task = state.tasks[slot.task]
-    phase = state.phases[state.first_phase[task.profile] + task.phase]
-    slot.updated_s = state.counters[0].now_s
+    counters = counters_of(state)[0]
+    first_phase = first_phase_of(state)
+    phases = phases_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    slot = slots[row, place]
+    task = tasks[slot.task]
+    phase = phases[first_phase[task.profile] + task.phase]
+    slot.updated_s = counters.now_s
     slot.work_s = phase.work_s
     slot.remaining = phase.work_s
     slot.rate = 0.0
@@ -178,33 +191,40 @@ def enter_phase(state: State, row: int, place: int, period_s: float) -> None:
     slot.stop_at = phase.work_s * (1.0 - passed) if slot.oom == 1 else 0.0
 
 
-@compiled
-def leave_node(state: State, row: int, place: int) -> None:
+@inner
+def leave_node(state: Handle, row: int, place: int) -> None:
     """Close the slot: the last slot of the node moves into its place. Traffic must be gone already."""
-    node = state.nodes[row]
-    slot = state.slots[row, place]
-    task = state.tasks[slot.task]
+    counters = counters_of(state)[0]
+    nets = nets_of(state)
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    node = nodes[row]
+    slot = slots[row, place]
+    task = tasks[slot.task]
     settle_account(state, row, place)
     task.slot = -1
     last = node.count - 1
     node.count = last
     if place != last:
-        state.slots[row, place] = state.slots[row, last]
-        moved = state.slots[row, place]
-        state.tasks[moved.task].slot = place
+        slots[row, place] = slots[row, last]
+        moved = slots[row, place]
+        tasks[moved.task].slot = place
         if moved.net >= 0:
-            state.nets[moved.net].slot = place
+            nets[moved.net].slot = place
     if task.gpu_mask != 0:
         node.gpus -= 1
-    state.counters[0].running -= 1
-    queue_node(state.nodes, state.node_queue, state.counters, row)
+    counters.running -= 1
+    queue_node(state, row)
 
 
-@compiled
-def end_task(state: State, task_id: int, row: int, task_state: int, kind: int) -> None:
+@inner
+def end_task(state: Handle, task_id: int, row: int, task_state: int, kind: int) -> None:
     """Write down how the task ended; `kind` < 0 reports nothing (the caller asked for it)."""
-    task = state.tasks[task_id]
+    counters = counters_of(state)[0]
+    tasks = tasks_of(state)
+    task = tasks[task_id]
     task.state = task_state
-    task.finished_s = state.counters[0].now_s
+    task.finished_s = counters.now_s
     if kind >= 0:
         push_event(state, kind, task_id, row)

@@ -1,9 +1,11 @@
 """The state of the kernel as flat records: what the compiled loop works on.
 
 One record is one thing (a node, a running task, a link), so that what an event touches lies together in
-memory. A running task sits in a slot of its node: `slots[row, i]`, i < `nodes[row].count`. A task with traffic also has an entry in
+memory. A running task sits in a slot of its node: `slots[row, i]`, i < `nodes[row].count`. A task with
+traffic also has an entry in
 `nets`, from which the links reach it. `State` bundles all arrays for the compiled functions; arrays only ever
-grow, by doubling, between calls (`grow`). Units: seconds, bytes, cores; work in seconds alone on the reference machine.
+grow, by doubling, between calls (`grow`). Units: seconds, bytes, cores; work in seconds alone on the
+reference machine.
 """
 
 from __future__ import annotations
@@ -63,15 +65,15 @@ TASK_DTYPE: Final = _record(
 gone."""
 
 SLOT_DTYPE: Final = _record(
-    "updated_s remaining stop_at rate own_time base_time stall gpu exposed cores dram disk disk_read disk_write "
-    "operations_per_byte cpu_weight dram_weight disk_weight speed quota cap_used work_s "
+    "updated_s remaining stop_at rate own_time base_time stall gpu exposed cores dram disk disk_read "
+    "disk_write operations_per_byte cpu_weight dram_weight disk_weight speed quota cap_used work_s "
     "anon_start anon_end cache_bytes cache_hit memory_limit memory_request gpu_utilisation",
     "task net cause gpu_mask local oom",
     lost=("f8", CAUSE_COUNT),
 )
 """A running task. It was brought up to `updated_s`; `remaining` work then, and at `stop_at` of it something
-happens: the end of the phase, or (`oom`) of its memory limit. `own_time` is seconds per work if nothing were full, `base_time` the
-same at idle memory; both tell time lost apart."""
+happens: the end of the phase, or (`oom`) of its memory limit. `own_time` is seconds per work if nothing were
+full, `base_time` the same at idle memory; both tell time lost apart."""
 
 NODE_DTYPE: Final = _record(
     "memory disk_base bucket_size bucket_level bucket_s disk_since load anon cache",
@@ -103,9 +105,9 @@ LINK_DTYPE: Final = _record(
     "flows attached attached_local head heap pairs cause queued seen",
 )
 """A link. `level` θ: bytes per second and weight for those it holds back (inf = not full); `clock` = ∫θ dt,
-on which their remaining work is constant; `slope` = Σ weight of those; `usage` of all; `foreign_max` ≥ the largest share of those held
-back elsewhere and `cap_min` ≤ the smallest own cap of those held back here, both in bytes per second and
-weight."""
+on which their remaining work is constant; `slope` = Σ weight of those; `usage` of all; `foreign_max` ≥ the
+largest share of those held back elsewhere and `cap_min` ≤ the smallest own cap of those held back here,
+both in bytes per second and weight."""
 
 PAIR_DTYPE: Final = _record("slope ratio_max", "link other count next prev chain")
 """How the level of `link` moves the usage of `other`: d usage / d level, over the tasks that `link` holds
@@ -116,8 +118,8 @@ CHANGE_DTYPE: Final = _record("time_s factor", "kind index column entry")
 
 COUNTER_DTYPE: Final = _record(
     "now_s",
-    "tasks starts changes_next events event_total solves sweeps relaxations failed running net_free pair_free "
-    "node_head node_queue link_head link_queue settlings heap woken contention fabric roots",
+    "tasks starts changes_next events event_total solves sweeps relaxations failed running net_free "
+    "pair_free node_head node_queue link_head link_queue settlings heap woken contention fabric roots",
 )
 """Everything that is one number. `net_free`, `pair_free` head lists of unused records; the rest are lengths
 and counts."""
@@ -154,8 +156,7 @@ class State(NamedTuple):
 
 
 def grown(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return `array` with room for `length` rows: itself, or a copy of at least twice the size filled up with
-    zeros."""
+    """Return `array` with room for `length` rows: itself, or a copy of twice the size, the rest zeros."""
     if array.shape[0] >= length:
         return array
     larger = np.zeros((max(length, 2 * array.shape[0]), *array.shape[1:]), array.dtype)
