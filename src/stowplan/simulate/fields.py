@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import Final, TypeVar
 
 import msgspec
@@ -37,7 +38,14 @@ MOST_SECONDS: Final = 1e9
 MOST_CORES: Final = 1e6
 MOST_BYTES: Final = 2.0**60
 MOST_RATE: Final = 2.0**50
-_UNIT_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNIT_S: Final = {
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86400),
+}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)", re.ASCII)
 
 
@@ -86,7 +94,7 @@ def seconds(duration: Quantity, where: str) -> float:
     elif isinstance(duration, str):
         parts = _PART.findall(duration)
         if parts and "".join(digits + unit for digits, unit in parts) == duration:
-            number = math.fsum(float(digits) * _UNIT_S[unit] for digits, unit in parts)
+            number = float(sum(Fraction(digits) * _UNIT_S[unit] for digits, unit in parts))
     if not 0.0 <= number <= MOST_SECONDS:
         raise InvalidQuantity(
             f"{where}: {duration!r} is no duration between 0 and {MOST_SECONDS:g} s; write seconds, or "

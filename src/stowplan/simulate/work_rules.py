@@ -95,36 +95,26 @@ def work_profile(
     idle_s = runtime_s * max(0.0, 1.0 - usage.mean_cores)
     fastest_s = file_bytes / FASTEST_DISK_BYTES_PER_S
     longest_s = runtime_s * LARGEST_IO_SHARE
-    # No bytes: the idle time is waiting for something that is not a disk, and stays in the one phase.
-    io_s = min(max(idle_s, fastest_s), longest_s) if file_bytes > 0.0 else 0.0
-    from_disk = min(1.0, FASTEST_DISK_BYTES_PER_S * io_s / file_bytes) if file_bytes > 0.0 else 0.0
+    # Without a byte the idle time is waiting for something that is not a disk, and stays in the one phase.
+    io_s = min(max(idle_s, fastest_s), longest_s) if file_bytes >= 1.0 else 0.0
+    rate = min(file_bytes / io_s, FASTEST_DISK_BYTES_PER_S) if io_s > 0.0 else 0.0
     compute_s = runtime_s - io_s
-    io_cores = min(_IO_CORES, cpu_s / runtime_s)
+    io_cores = min(_IO_CORES, usage.mean_cores)
     compute_cores = max(0.0, (cpu_s - io_s * io_cores) / compute_s)
-    phases: list[Phase] = []
-    for moved, is_read in ((usage.read_bytes, True), (0.0, None), (usage.written_bytes, False)):
-        if is_read is None:
-            phases.append(
-                Phase(
-                    work_s=compute_s,
-                    cpu_cores=compute_cores,
-                    dram_bytes_per_s=_DRAM_BYTES_PER_CORE_S * compute_cores,
-                    latency_share=_LATENCY_SHARE * min(1.0, compute_cores),
-                )
-            )
-        elif moved > 0.0:
-            length_s = io_s * moved / file_bytes
-            rate = moved * from_disk / length_s
-            phases.append(
-                Phase(
-                    work_s=length_s,
-                    cpu_cores=io_cores,
-                    disk_read_bytes_per_s=rate if is_read else 0.0,
-                    disk_write_bytes_per_s=0.0 if is_read else rate,
-                    disk_queue_bytes=_QUEUE_BYTES,
-                    disk_request_bytes=_REQUEST_BYTES,
-                )
-            )
+    phases = [
+        Phase(
+            work_s=compute_s,
+            cpu_cores=compute_cores,
+            dram_bytes_per_s=_DRAM_BYTES_PER_CORE_S * compute_cores,
+            latency_share=_LATENCY_SHARE * min(1.0, compute_cores),
+        )
+    ]
+    if usage.read_bytes > 0.0 and io_s > 0.0:
+        read_s = io_s * usage.read_bytes / file_bytes
+        phases.insert(0, _io_phase(read_s, io_cores, disk_read_bytes_per_s=rate))
+    if usage.written_bytes > 0.0 and io_s > 0.0:
+        write_s = io_s * usage.written_bytes / file_bytes
+        phases.append(_io_phase(write_s, io_cores, disk_write_bytes_per_s=rate))
     return WorkProfile(
         phases=tuple(phases),
         anon_bytes=usage.memory_bytes,
@@ -132,6 +122,23 @@ def work_profile(
         memory_limit_bytes=memory_limit_bytes,
         cpu_limit_cores=cpu_limit_cores,
         machine_factors=machine_factors,
+    )
+
+
+def _io_phase(
+    work_s: float,
+    cpu_cores: float,
+    *,
+    disk_read_bytes_per_s: float = 0.0,
+    disk_write_bytes_per_s: float = 0.0,
+) -> Phase:
+    return Phase(
+        work_s=work_s,
+        cpu_cores=cpu_cores,
+        disk_read_bytes_per_s=disk_read_bytes_per_s,
+        disk_write_bytes_per_s=disk_write_bytes_per_s,
+        disk_queue_bytes=_QUEUE_BYTES,
+        disk_request_bytes=_REQUEST_BYTES,
     )
 
 

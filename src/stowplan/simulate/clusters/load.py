@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from stowplan.core.domain import CPU, MACHINE_TYPE_LABEL, MEMORY, PODS, Hardware, Node, Resources
-from stowplan.errors import InvalidFile
+from stowplan.errors import InvalidFile, InvalidInput
+from stowplan.kube.manifest import load_objects
 from stowplan.simulate.clusters import manifest
 from stowplan.simulate.clusters.model import Cluster
-from stowplan.simulate.files import data_files, file_stem, read_text
+from stowplan.simulate.files import data_files, file_stem, parse_yaml, read_text
 from stowplan.simulate.formats import Use, recognise
 from stowplan.simulate.laws import load_law
 from stowplan.simulate.workloads import openb, tpch_batch
@@ -50,8 +51,30 @@ def load_cluster(path: Path | str) -> Cluster:
             return _batch_cluster(tpch_batch.capacity_cores(text, name), name)
         case "nextflow-trace":
             return _trace_cluster(path, (path,))
+        case "kubernetes":
+            return _kubernetes_cluster(text, name)
         case _:
             raise InvalidFile(f"{name}: is {found.holds}; {found.advice}")
+
+
+def _kubernetes_cluster(text: str, name: str) -> Cluster:
+    """Return the Nodes among Kubernetes objects; of their hardware only cores and instance type are known."""
+    try:
+        state = load_objects(parse_yaml(text, name)).state
+    except InvalidInput as error:
+        raise type(error)(f"{name}: {error}") from None
+    nodes: list[Node] = []
+    for _, row in state.rows():
+        node = state.node(row)
+        cores = node.allocatable.get(CPU, 0) / 1000
+        hardware = Hardware(cores=cores, machine_type=node.label(MACHINE_TYPE_LABEL) or "")
+        nodes.append(replace(node, hardware=hardware))
+    if not nodes:
+        raise InvalidFile(f"{name}: holds Kubernetes objects but no Node; add the Nodes of the cluster")
+    notes = ["disks, networks and memory bandwidth are not known and limit nothing"]
+    if state.pods:
+        notes.append(f"{len(state.pods)} bound pods are left out: the simulated cluster starts empty")
+    return Cluster(file_stem(name), tuple(nodes), source=name, notes=tuple(notes))
 
 
 def _trace_cluster(path: Path, files: tuple[Path, ...]) -> Cluster:

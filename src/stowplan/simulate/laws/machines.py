@@ -111,12 +111,14 @@ class MachineLaw:
     def machine_factors(self, template: str) -> tuple[tuple[str, float], ...]:
         """Return (machine type, factor) pairs of a template, as `WorkProfile.machine_factors` takes them.
 
-        A template that was not measured (or only in runs below a second) gets the median over all templates.
+        A machine on which the template was not measured (or only in runs below a second) gets the median over
+        all templates there.
         """
-        by = self.factors.get(template)
-        if by is not None:
-            return tuple((machine, factor.median) for machine, factor in by.items())
-        return tuple((machine, self.typical(machine)) for machine in self.machines)
+        by = self.factors.get(template, {})
+        return tuple(
+            (machine, by[machine].median if machine in by else self.typical(machine))
+            for machine in self.machines
+        )
 
     def typical(self, machine: str) -> float:
         """Return the median factor over the templates measured on a machine.
