@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, bit_of
 from stowplan.core.constraints.interpod import InterPodAffinity
+from stowplan.core.constraints.journal import ChangeBatch, journal_of
 from stowplan.core.constraints.node_filters import (
     DynamicResources,
     NodeAffinity,
@@ -43,6 +44,8 @@ for _bit in reversed(range(len(FILTERS))):
 _LOWEST_BIT[_NO_NODE:] = -1
 _LOWEST_BIT.flags.writeable = False
 
+_FEW_CHANGES: Final = 10
+"""Up to so many changes are read one by one."""
 _FEW_ROWS: Final = 12
 """Up to so many rows are looked at one by one: an array operation costs as much as several rows."""
 
@@ -162,6 +165,11 @@ class CompiledFilters:
         if changes is None or state.capacity != self._capacity:
             self._compile()
             return None
+        if len(changes) > _FEW_CHANGES:
+            batch = journal_of(state).since(state, self._sequence, changes)
+            if batch is not None:
+                self._sequence = state.sequence
+                return self._refresh_batch(batch)
         self._sequence = state.sequence
         pod_rows: list[int] = []
         node_rows: list[int] = []
@@ -182,11 +190,19 @@ class CompiledFilters:
         rows = pod_rows if len(pod_rows) == 1 else list(dict.fromkeys(pod_rows))
         for bit, one in self._room_filters:
             self._look_again(bit, one, rows)
-        looked_at = [np.array(rows, dtype=np.intp)]
+        return self._settle([np.array(rows, dtype=np.intp)], changes)
+
+    def _settle(
+        self, looked_at: list[NDArray[np.intp]], changes: list[Change] | ChangeBatch
+    ) -> NDArray[np.intp] | None:
+        """Let the filters that follow pods take notice, and look again at what that touched."""
         is_everywhere = False
         for bit, one in self._pod_filters:
-            for change in changes:
-                one.note(change)
+            if isinstance(changes, list):
+                for change in changes:
+                    one.note(change)
+            else:
+                one.note_batch(changes)
             touched = one.settle()
             if touched is None:
                 is_everywhere = True
@@ -198,6 +214,11 @@ class CompiledFilters:
             np.equal(self._bits, 0, out=self.feasible)
             return None
         return looked_at[0] if len(looked_at) == 1 else np.concatenate(looked_at)
+
+    def _refresh_batch(self, batch: ChangeBatch) -> NDArray[np.intp] | None:
+        for bit, one in self._room_filters:
+            self._look_again(bit, one, batch.rows)
+        return self._settle([batch.rows], batch)
 
     def _refresh_all(
         self, changes: list[Change], pod_rows: list[int], node_rows: list[int], kinds: ChangeKind

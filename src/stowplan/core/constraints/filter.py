@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.core.constraints.journal import ChangeBatch
 from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
 
 __all__ = ["ALL_ROWS", "FILTERS", "NO_ROWS", "NodeFilter", "Rows", "bit_of", "row_numbers"]
@@ -92,6 +93,11 @@ class NodeFilter(ABC):
 
     def note(self, change: Change) -> None:  # noqa: B027  (most filters follow no pods)
         """Take notice of a bound or removed pod."""
+
+    def note_batch(self, batch: ChangeBatch) -> None:
+        """Take notice of many bound or removed pods."""
+        for change in batch.changes:
+            self.note(change)
 
     def settle(self) -> NDArray[np.intp] | None:
         """Return the rows that the noted changes touched; None: all."""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
 from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.domain import Change, ChangeKind, ClusterState, Labels, PodAffinityTerm, PodShape
 
 __all__ = ["InterPodAffinity"]
@@ -107,6 +108,8 @@ class InterPodAffinity(NodeFilter):
         self._bearing_of: dict[PodShape, _Bearing] = {}
         self._touched: set[tuple[str, int]] = set()
         self._is_everywhere = False
+        self._groups = Relevance(self._has_own_bearing)
+        self._repels = Relevance(self._is_repelled_by_shape)
 
     def compile(self) -> None:
         """Count every bound pod that bears on this one."""
@@ -114,6 +117,8 @@ class InterPodAffinity(NodeFilter):
         self._counts = {}
         self._wanted_anywhere = 0
         self._bearing_of.clear()
+        self._groups.clear()
+        self._repels.clear()
         self._touched.clear()
         self._is_everywhere = False
         self._affinity = [_OwnTerm(state, shape.namespace, term) for term in shape.affinity]
@@ -168,6 +173,13 @@ class InterPodAffinity(NodeFilter):
                 selector is not None and selector.matches(labels)
             )
         return is_inside and term.selector is not None and term.selector.matches(dict(shape.labels))
+
+    def _has_own_bearing(self, shape: PodShape) -> bool:
+        is_wanted, repelled = self._own_bearing(shape.namespace, shape.labels)
+        return is_wanted or bool(repelled)
+
+    def _is_repelled_by_shape(self, shape: PodShape) -> bool:
+        return any(self._is_repelled_by(shape.namespace, term) for term in shape.anti_affinity)
 
     def _bearing(self, shape: PodShape) -> _Bearing:
         bearing = self._bearing_of.get(shape)
@@ -240,6 +252,15 @@ class InterPodAffinity(NodeFilter):
             self._add(key, self._counts_of(key).repelled, change)
         for key in bearing.repelling:
             self._add(key, self._counts_of(key).repelling, change)
+
+    def note_batch(self, batch: ChangeBatch) -> None:
+        """Count the pods that bear on this one."""
+        journal = journal_of(self._state)
+        bears = self._repels.of(batch.repels, journal.repels.shapes)
+        if self._has_terms:
+            bears = bears | self._groups.of(batch.groups, journal.groups.shapes)
+        for number in np.flatnonzero(bears):
+            self.note(batch.changes[number])
 
     def _add(self, key: str, kind: NDArray[np.int64], change: Change) -> bool:
         domain = int(self._counts[key].domains.ids[change.row])

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.domain import (
     PODS_COLUMN,
     Change,
@@ -100,6 +101,7 @@ class NodePorts(NodeFilter):
         self._conflicts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._weight_of: dict[PodShape, int] = {}
         self._touched: list[int] = []
+        self._relevance = Relevance(lambda other: any(self._weight(port) for port in other.host_ports))
 
     def _weight(self, port: HostPort) -> int:
         """Return how many of the wanted ports conflict with `port`."""
@@ -142,6 +144,12 @@ class NodePorts(NodeFilter):
         if weight:
             self._conflicts[change.row] += change.by * weight
             self._touched.append(change.row)
+
+    def note_batch(self, batch: ChangeBatch) -> None:
+        """Count the ports of the pods that have any of the wanted ones."""
+        journal = journal_of(self._state)
+        for number in np.flatnonzero(self._relevance.of(batch.ports, journal.ports.shapes)):
+            self.note(batch.changes[number])
 
     def settle(self) -> NDArray[np.intp] | None:
         """Return the rows whose conflicts changed."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
 from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.constraints.matching import required_affinity_met, untolerated_table
 from stowplan.core.domain import (
     Change,
@@ -96,6 +97,7 @@ class PodTopologySpread(NodeFilter):
         self._violations: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
         self._matches_of: dict[PodShape, tuple[int, ...]] = {}
         self._touched: dict[int, set[int]] = {}
+        self._relevance = Relevance(lambda other: bool(self._matches(other)))
 
     @staticmethod
     def rules_of(shape: PodShape) -> tuple[SpreadConstraint, ...]:
@@ -135,6 +137,7 @@ class PodTopologySpread(NodeFilter):
                 for one in matched:
                     one.add(rows, counts)
         self._matches_of.clear()
+        self._relevance.clear()
         self._touched.clear()
         self._judge_all()
 
@@ -163,16 +166,9 @@ class PodTopologySpread(NodeFilter):
     def note(self, change: Change) -> None:
         """Count the pod in the domains of its row."""
         shape = change.shape
-        if shape is None or shape.namespace != self._shape.namespace or change.is_terminating:
+        if shape is None or change.is_terminating:
             return
-        matches = self._matches_of.get(shape)
-        if matches is None:
-            labels = dict(shape.labels)
-            matches = tuple(
-                number for number, one in enumerate(self._constraints) if _counts(one.rule.selector, labels)
-            )
-            self._matches_of[shape] = matches
-        for number in matches:
+        for number in self._matches(shape):
             one = self._constraints[number]
             if one.is_eligible[change.row]:
                 domain = int(one.domains.ids[change.row])
@@ -180,6 +176,25 @@ class PodTopologySpread(NodeFilter):
                 if one.lowest is not None:
                     one.lowest[domain] += change.by
                 self._touched.setdefault(number, set()).add(domain)
+
+    def note_batch(self, batch: ChangeBatch) -> None:
+        """Count the pods that any constraint selects."""
+        journal = journal_of(self._state)
+        for number in np.flatnonzero(self._relevance.of(batch.groups, journal.groups.shapes)):
+            self.note(batch.changes[number])
+
+    def _matches(self, shape: PodShape) -> tuple[int, ...]:
+        """Return the numbers of the constraints that count pods of this shape."""
+        if shape.namespace != self._shape.namespace:
+            return ()
+        matches = self._matches_of.get(shape)
+        if matches is None:
+            labels = dict(shape.labels)
+            matches = tuple(
+                number for number, one in enumerate(self._constraints) if _counts(one.rule.selector, labels)
+            )
+            self._matches_of[shape] = matches
+        return matches
 
     def settle(self) -> NDArray[np.intp] | None:
         """Judge the domains that changed, or all of them when the minimum moved."""

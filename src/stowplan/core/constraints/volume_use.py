@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, row_numbers
+from stowplan.core.constraints.journal import ChangeBatch
 from stowplan.core.domain import AccessMode, Change, ChangeKind, ClusterState, InlineDisk, PodShape
 
 __all__ = ["VolumeRestrictions"]
@@ -116,6 +117,11 @@ class VolumeRestrictions(NodeFilter):
             is_in_use = self._look_for_use()
             self._is_everywhere |= is_in_use != self._is_claim_in_use
             self._is_claim_in_use = is_in_use
+
+    def note_batch(self, batch: ChangeBatch) -> None:
+        """Count the disks and claims of the pods that have volumes."""
+        for number in np.flatnonzero(batch.volumes >= 0):
+            self.note(batch.changes[number])
 
     def settle(self) -> NDArray[np.intp] | None:
         """Return the rows whose conflicts changed."""
