@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from stowplan import __version__
 from stowplan.cli.terminal import write
 
-__all__ = ["app"]
+__all__ = ["INTERRUPTED", "app"]
+
+INTERRUPTED: Final = 130
+"""Exit code of a command that Ctrl-C ended, as shells have it."""
 
 app = typer.Typer(
     name="stowplan",

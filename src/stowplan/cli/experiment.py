@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from stowplan.cli.app import INTERRUPTED
 from stowplan.cli.inputs import load_rules, only_document
 from stowplan.cli.terminal import progress_bar, say, show_table, write
 from stowplan.core.constraints import NO_RULES
@@ -38,8 +39,6 @@ from stowplan.simulate.workloads import Arrivals, Workload, load_workload, parse
 
 __all__ = ["SimulationRequest", "run_simulation"]
 
-_DONE: Final = 0
-_INTERRUPTED: Final = 130
 _RECORDED: Final = "recorded"
 _SHOWN_COLUMNS: Final = (*HEADLINE_METRICS, "scheduling_delay_mean_s", "cpu_utilisation", "oom_kills")
 
@@ -199,7 +198,7 @@ def execute(plan: Plan) -> int:
             )
         publish_experiment(experiment, _facts(plan), folder)
     _show(experiment, plan.out)
-    return _INTERRUPTED if experiment.is_partial else _DONE
+    return INTERRUPTED if experiment.is_partial else 0
 
 
 @contextmanager
@@ -241,6 +240,4 @@ def _show(experiment: ExperimentResult, out: Path) -> None:
             show_table(table)
     for sentence in findings(experiment):
         write(f"• {sentence}")
-    if experiment.is_partial:
-        say("interrupted: what was reached is kept")
     write(f"\nReport: {out / REPORT_NAME}\nData:   {out}/*.parquet")

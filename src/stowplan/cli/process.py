@@ -15,14 +15,13 @@ from typing import Final
 
 import typer
 
-from stowplan.cli.app import app
+from stowplan.cli.app import INTERRUPTED, app
 from stowplan.errors import StowplanError
 
 __all__ = ["main", "run"]
 
 _BAD_INPUT: Final = 2
 _CLOSED_PIPE: Final = 1
-_INTERRUPTED: Final = 130
 _BEYOND_SERVING: Final = frozenset({"numba", "llvmlite", "polars", "plotly"})
 
 
@@ -51,12 +50,13 @@ def run(arguments: Sequence[str]) -> int:
             "install the whole of Stowplan: pip install stowplan"
         )
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return _INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         # Whatever is still buffered has nobody to read it; Python would complain when it flushes on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
+    if code == INTERRUPTED:  # Typer returns it for Ctrl-C, `simulate` when it kept what was reached
+        sys.stderr.write("interrupted\n")
     return code if isinstance(code, int) else 0
 
 
