@@ -8,6 +8,7 @@ the live scheduler does; the pods are then removed, untimed.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from time import perf_counter
 
 import numpy as np
@@ -94,8 +95,9 @@ def cluster_node(number: int) -> Node:
     )
 
 
-def kinds() -> list[PodShape]:
-    """Return the 26 kinds of pod."""
+@cache
+def kinds() -> tuple[PodShape, ...]:
+    """Return the 26 kinds of pod; pods of one kind share their shape, as those of one template do."""
     web = freeze_labels({"app": "web"})
     of_web = LabelSelector.from_labels({"app": "web"})
     ssd = Requirement("disk", Operator.IN, ("ssd",))
@@ -113,7 +115,7 @@ def kinds() -> list[PodShape]:
         )
 
     small, medium = plain(500, 1), plain(2000, 8)
-    return [
+    return (
         small,
         medium,
         plain(250, 2),
@@ -140,7 +142,7 @@ def kinds() -> list[PodShape]:
         replace(medium, gpu=GpuRequest(1)),
         replace(medium, gpu=GpuRequest(4)),
         replace(small, volumes=(PodVolume("data", claim="data-a"),)),
-    ]
+    )
 
 
 def busy_state(rng: np.random.Generator) -> ClusterState:

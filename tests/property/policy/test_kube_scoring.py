@@ -35,8 +35,8 @@ from stowplan.core.domain import (
     WhenUnsatisfiable,
     freeze_labels,
 )
-from stowplan.core.policy.feed import ChangeFeed
-from stowplan.core.policy.kube.scoring import _ShapeScore
+from stowplan.core.policy import CycleView
+from stowplan.core.policy.kube import KubeScoring
 
 _spec = importlib.util.spec_from_file_location(
     "kube_reference", Path(__file__).with_name("kube_reference.py")
@@ -169,8 +169,10 @@ def test_cached_totals_equal_a_plain_evaluation_after_any_history(data: st.DataO
     for name in names:
         state.apply(NodeSet(data.draw(nodes(name))))
     kinds = data.draw(st.lists(shapes, min_size=2, max_size=4), label="shapes")
-    feed = ChangeFeed(state)
-    scores = [_ShapeScore(feed, shape, 1) for shape in kinds]
+    scoring = KubeScoring()
+    scoring.begin(CycleView(state, 0.0, [], np.random.default_rng(0)))
+    feed = scoring.feed
+    scores = [scoring._of(shape) for shape in kinds]
     bound: list[str] = []
     for step in range(data.draw(st.integers(1, 8), label="steps")):
         action = data.draw(st.sampled_from(["bind", "bind", "bind", "remove", "node"]), label="action")

@@ -100,7 +100,7 @@ class GreedyDecoder:
         if best == -np.inf:
             return -1, Wait("the policy prefers to wait", filters.counts())
         if plan.breaks_ties_randomly:
-            ties = np.flatnonzero(masked == best)
+            (ties,) = (masked == best).nonzero()
             if ties.size > 1:
                 row = int(ties[view.rng.integers(ties.size)])
         self._masked: NDArray[np.float64] = masked

@@ -26,9 +26,11 @@ class ChangeFeed:
         state: the state that is followed.
         epoch: number of restarts; a reader of another epoch must start over from the state itself.
         length: how many changes this epoch has; readers keep it as their position.
+        shapes: the pod shapes met in this epoch; a shape's place here is its id, by which readers keep what they
+            worked out about it.
     """
 
-    __slots__ = ("_rows", "_sequence", "_shapes", "epoch", "length", "state")
+    __slots__ = ("_id_of", "_ids", "_rows", "_sequence", "epoch", "length", "shapes", "state")
 
     def __init__(self, state: ClusterState) -> None:
         """Follow `state` from now on."""
@@ -36,8 +38,10 @@ class ChangeFeed:
         self.epoch = 0
         self.length = 0
         self._sequence = state.sequence
+        self.shapes: list[PodShape] = []
         self._rows: NDArray[np.intp] = np.empty(1024, dtype=np.intp)
-        self._shapes: list[PodShape] = []
+        self._ids: NDArray[np.intp] = np.empty(1024, dtype=np.intp)
+        self._id_of: dict[PodShape, int] = {}
 
     def catch_up(self) -> None:
         """Read what the state noted since the last call."""
@@ -55,22 +59,35 @@ class ChangeFeed:
                 return
             if change.shape is not None:
                 if self.length == self._rows.size:
-                    wider: NDArray[np.intp] = np.empty(2 * self.length, dtype=np.intp)
-                    wider[: self.length] = self._rows
-                    self._rows = wider
+                    self._rows, self._ids = _doubled(self._rows), _doubled(self._ids)
                 self._rows[self.length] = change.row
-                self._shapes.append(change.shape)
+                self._ids[self.length] = self.id_of(change.shape)
                 self.length += 1
+
+    def id_of(self, shape: PodShape) -> int:
+        """Return the id of `shape` in this epoch."""
+        shape_id = self._id_of.get(shape)
+        if shape_id is None:
+            shape_id = self._id_of[shape] = len(self.shapes)
+            self.shapes.append(shape)
+        return shape_id
 
     def rows_since(self, position: int) -> NDArray[np.intp]:
         """Return the rows touched since `position`, shape (changes,); a row may occur more than once."""
         return self._rows[position : self.length]
 
-    def shapes_since(self, position: int) -> list[PodShape]:
-        """Return the shapes of the pods that came or went since `position`, beside `rows_since`."""
-        return self._shapes[position:]
+    def ids_since(self, position: int) -> NDArray[np.intp]:
+        """Return the ids of the shapes of the pods that came or went since `position`, beside `rows_since`."""
+        return self._ids[position : self.length]
 
     def _start_over(self) -> None:
         self.epoch += 1
         self.length = 0
-        self._shapes.clear()
+        self.shapes.clear()
+        self._id_of.clear()
+
+
+def _doubled(array: NDArray[np.intp]) -> NDArray[np.intp]:
+    wider: NDArray[np.intp] = np.empty(2 * array.size, dtype=np.intp)
+    wider[: array.size] = array
+    return wider

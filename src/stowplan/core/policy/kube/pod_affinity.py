@@ -32,7 +32,7 @@ class _Domains:
     __slots__ = ("by_row", "ids", "sums")
 
     def __init__(self, state: ClusterState, key: str) -> None:
-        self.ids = label_ids(state, key)
+        self.ids = label_ids(state, key).astype(np.intp)
         column = state.labels.get(key)
         self.by_row = np.zeros(state.capacity, dtype=np.int64)
         self.sums = np.zeros((len(column.values) if column is not None else 0) + 1, dtype=np.int64)
@@ -40,6 +40,11 @@ class _Domains:
     def add(self, rows: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
         self.by_row[rows] += amounts
         np.add.at(self.sums, self.ids[rows], amounts)
+
+    def of_rows(self) -> NDArray[np.int64]:
+        """Return the sum of each row's domain, 0 where the label is missing, shape (capacity,)."""
+        self.sums[-1] = 0  # where ABSENT, −1, points: what lies there is in no domain
+        return self.sums[self.ids]
 
     def set_row(self, row: int, amount: int) -> None:
         self.sums[self.ids[row]] += amount - self.by_row[row]
@@ -88,11 +93,13 @@ class PodAffinityScore:
             domains = self._domains[key] = _Domains(self._state, key)
         return domains
 
-    def note(self, row: int, other: PodShape) -> bool:
-        """Take in that a pod of shape `other` came to `row` or left; tell whether that matters here."""
+    def is_touched_by(self, other: PodShape) -> bool:
+        """Tell whether pods of shape `other` bear on this score."""
+        return bool(self._relation(other))
+
+    def note(self, row: int, other: PodShape) -> None:
+        """Take in that a pod of shape `other`, which bears on this score, came to `row` or left."""
         relation = self._relation(other)
-        if not relation:
-            return False
         sums = dict.fromkeys(relation, 0)
         for pod in self._state.pods_on[row].values():
             for key, weight in self._relation(pod.shape).items():
@@ -100,7 +107,6 @@ class PodAffinityScore:
                     sums[key] += weight
         for key, amount in sums.items():
             self._of(key).set_row(row, amount)
-        return True
 
     def _relation(self, other: PodShape) -> Relation:
         relation = self._relations.get(other)
@@ -128,13 +134,15 @@ class PodAffinityScore:
         """Return 0–100 by row, scaled over the feasible nodes; None when it tells no nodes apart."""
         if not self._domains:
             return None
-        raw = np.zeros(self._state.capacity, dtype=np.int64)
-        for domains in self._domains.values():
-            raw += np.where(domains.ids >= 0, domains.sums[domains.ids], 0)
+        raw, *others = (domains.of_rows() for domains in self._domains.values())
+        for more in others:
+            raw += more
         seen = raw[feasible]
         if seen.size == 0:
             return None
         least, most = int(seen.min()), int(seen.max())
         if least == most:
             return None
-        return (float(MAX_NODE_SCORE) * ((raw - least) / (most - least))).astype(np.int64)
+        share = (raw - least) / (most - least)
+        share *= float(MAX_NODE_SCORE)
+        return share.astype(np.int64)

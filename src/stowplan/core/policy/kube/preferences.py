@@ -13,7 +13,7 @@ from stowplan.core.domain import ClusterState, PodShape, TaintEffect
 from stowplan.core.policy.kube.resources import MAX_NODE_SCORE
 from stowplan.core.policy.matching import term_rows, untolerated_counts
 
-__all__ = ["image_locality", "preferred_node_weights", "scaled", "untolerated_soft_taints"]
+__all__ = ["Scaled", "image_locality", "preferred_node_weights", "untolerated_soft_taints"]
 
 _MIB = 1024 * 1024
 _FEWEST_IMAGE_BYTES = 23 * _MIB
@@ -42,18 +42,33 @@ def preferred_node_weights(state: ClusterState, shape: PodShape) -> NDArray[np.i
     return weights
 
 
-def scaled(
-    counts: NDArray[np.int64], feasible: NDArray[np.bool_], *, reverse: bool
-) -> NDArray[np.int64] | int:
-    """Scale counts to 0–100 over the feasible nodes, as the scheduler's DefaultNormalizeScore does.
+class Scaled:
+    """Counts by row, scaled to 0–100 over the feasible nodes as the scheduler's DefaultNormalizeScore does.
 
-    The largest feasible count becomes 100 (`reverse`: 0). Rows that are not feasible hold anything.
+    The largest feasible count becomes 100 (`reverse`: 0). Which count is the largest changes rarely, so the scaled array is
+    kept for each.
     """
-    largest = int(counts.max(where=feasible, initial=0))
-    if largest == 0:
-        return MAX_NODE_SCORE if reverse else 0
-    share = MAX_NODE_SCORE * counts // largest
-    return MAX_NODE_SCORE - share if reverse else share
+
+    __slots__ = ("_counts", "_is_reverse", "_levels", "_scaled")
+
+    def __init__(self, counts: NDArray[np.int64], *, reverse: bool) -> None:
+        """Scale `counts`, ≥ 0, shape (capacity,)."""
+        self._counts = counts
+        self._is_reverse = reverse
+        levels = np.unique(counts[counts > 0])[::-1].tolist()
+        self._levels: list[tuple[int, NDArray[np.intp]]] = [(level, np.flatnonzero(counts == level)) for level in levels]
+        self._scaled: dict[int, NDArray[np.int64]] = {}
+
+    def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return 0–100 by row, right where `feasible`, shape (capacity,). Only to be read."""
+        largest = next((level for level, rows in self._levels if feasible[rows].any()), 0)
+        scaled = self._scaled.get(largest)
+        if scaled is None:
+            share = MAX_NODE_SCORE * self._counts // max(largest, 1)
+            if largest == 0:
+                share = np.zeros_like(self._counts)
+            scaled = self._scaled[largest] = MAX_NODE_SCORE - share if self._is_reverse else share
+        return scaled
 
 
 def image_locality(state: ClusterState, shape: PodShape) -> NDArray[np.int64] | None:

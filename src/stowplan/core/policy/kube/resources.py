@@ -11,9 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_NODE_SCORE", "balance", "balanced_allocation", "least_allocated"]
+from stowplan.core.policy.feed import ChangeFeed
+
+__all__ = ["MAX_NODE_SCORE", "ResourceScores", "balance", "balanced_allocation", "least_allocated"]
 
 MAX_NODE_SCORE = 100
+_FEW_ROWS = 12
 
 
 def least_allocated(allocatable: NDArray[np.int64], scored: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -55,8 +58,92 @@ def balanced_allocation(
     Args:
         allocatable: (nodes, 2) milli-cores and bytes.
         requested: (nodes, 2) what is there.
-        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it
-            out).
+        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it out).
     """
     half = MAX_NODE_SCORE // 2
     return half + (half + balance(allocatable, requested + pod) - balance(allocatable, requested)) // 2
+
+
+class ResourceScores:
+    """LeastAllocated plus BalancedAllocation of every node for pods that ask for the same, following the feed.
+
+    Pods of many shapes ask for the same CPU and memory, so their shapes share one of these.
+    """
+
+    __slots__ = ("_asked", "_epoch", "_feed", "_position", "_requests", "_scored", "_values")
+
+    def __init__(self, feed: ChangeFeed, *, scored: tuple[int, int], requests: tuple[int, int]) -> None:
+        """Score for a pod.
+
+        Args:
+            feed: the feed of the state.
+            scored: what the pod adds as scoring counts it, milli-cores and bytes.
+            requests: what the pod really asks for; a pod that asks for neither is not scored by BalancedAllocation.
+        """
+        self._feed = feed
+        self._epoch = -1
+        self._position = 0
+        self._asked = scored, requests
+        self._scored = np.array(scored, dtype=np.int64)
+        self._requests = np.array(requests, dtype=np.int64) if any(requests) else None
+        self._values: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def values(self) -> NDArray[np.int64]:
+        """Return the scores by row, shape (capacity,). The array is kept up to date in place within an epoch."""
+        feed = self._feed
+        if feed.epoch != self._epoch:
+            self._values = self.of_rows(np.arange(feed.state.capacity, dtype=np.intp))
+        elif feed.length - self._position <= _FEW_ROWS:
+            for row in feed.rows_since(self._position).tolist():
+                self._values[row] = self._of_row(row)
+        else:
+            rows = np.unique(feed.rows_since(self._position))
+            self._values[rows] = self.of_rows(rows)
+        self._epoch, self._position = feed.epoch, feed.length
+        return self._values
+
+    def of_rows(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the scores of `rows`, made anew, shape (rows,)."""
+        return self.least_allocated(rows) + self.balanced_allocation(rows)
+
+    def least_allocated(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the score of NodeResourcesFit for `rows`, shape (rows,)."""
+        state = self._feed.state
+        return least_allocated(state.allocatable[rows, :2], state.scored[rows] + self._scored)
+
+    def balanced_allocation(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
+        """Return the score of NodeResourcesBalancedAllocation for `rows`, shape (rows,); 0 where it does not score."""
+        if self._requests is None:
+            return 0
+        state = self._feed.state
+        return balanced_allocation(state.allocatable[rows, :2], state.requested[rows, :2], self._requests)
+
+    def _of_row(self, row: int) -> int:
+        """Return the score of one row: the same arithmetic on plain numbers, which is faster for a few rows."""
+        state = self._feed.state
+        scored, requests = self._asked
+        score = counted = 0
+        with_pod: list[float] = []
+        without_pod: list[float] = []
+        for resource in (0, 1):
+            allocatable = state.allocatable.item(row, resource)
+            if allocatable == 0:
+                continue
+            counted += 1
+            wanted = state.scored.item(row, resource) + scored[resource]
+            if wanted < allocatable:
+                score += (allocatable - wanted) * MAX_NODE_SCORE // allocatable
+            used = state.requested.item(row, resource)
+            with_pod.append(min((used + requests[resource]) / allocatable, 1.0))
+            without_pod.append(min(used / allocatable, 1.0))
+        if counted:
+            score //= counted
+        if self._requests is None:
+            return score
+        half = MAX_NODE_SCORE // 2
+        return score + half + (half + _balance_of(with_pod) - _balance_of(without_pod)) // 2
+
+
+def _balance_of(shares: list[float]) -> int:
+    deviation = abs((shares[0] - shares[1]) / 2) if len(shares) == 2 else 0.0
+    return int((1 - deviation) * float(MAX_NODE_SCORE))

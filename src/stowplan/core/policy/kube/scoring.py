@@ -30,12 +30,12 @@ from stowplan.core.policy.feed import ChangeFeed
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.kube.pod_affinity import PodAffinityScore
 from stowplan.core.policy.kube.preferences import (
+    Scaled,
     image_locality,
     preferred_node_weights,
-    scaled,
     untolerated_soft_taints,
 )
-from stowplan.core.policy.kube.resources import MAX_NODE_SCORE, balanced_allocation, least_allocated
+from stowplan.core.policy.kube.resources import MAX_NODE_SCORE, ResourceScores
 from stowplan.core.policy.kube.spread import SpreadScore
 from stowplan.core.policy.nodes.base import NodeRule
 from stowplan.errors import InvalidInput
@@ -49,49 +49,49 @@ _POD_AFFINITY_WEIGHT = 2
 _FEWEST_NODES = 100
 _FEWEST_PERCENT = 5
 _CACHED_SHAPES = 8192
+_BY_AFFINITY = 1
+_BY_SPREAD = 2
+
+
+_Preference = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, NDArray[np.int64] | int]
+"""Scaled taints and node affinity, and their weighted sum, which holds as long as neither changes."""
 
 
 class _ShapeScore:
     """The totals of one pod shape, by row."""
 
     __slots__ = (
-        "_added", "_affinity", "_epoch", "_feed", "_hard_weight", "_images", "_is_best_effort", "_of_nodes",
-        "_pod_affinity", "_position", "_requests", "_scored", "_seen_feasible", "_shape", "_spread", "_state",
-        "_taints", "_total",
+        "_added", "_affinity", "_epoch", "_feed", "_hard_weight", "_images", "_is_touching", "_of_nodes",
+        "_pod_affinity", "_position", "_preference", "_resources", "_seen_feasible", "_shape", "_spread",
+        "_state", "_taints", "_total", "_touch",
     )  # fmt: skip
 
-    def __init__(self, feed: ChangeFeed, shape: PodShape, hard_weight: int) -> None:
+    def __init__(self, feed: ChangeFeed, resources: ResourceScores, shape: PodShape, hard_weight: int) -> None:
         self._feed = feed
+        self._resources = resources
         self._state = feed.state
         self._shape = shape
         self._hard_weight = hard_weight
-        self._requests = np.array([shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)], dtype=np.int64)
-        self._scored = np.array([shape.score_cpu_milli, shape.score_memory_bytes], dtype=np.int64)
-        self._is_best_effort = not self._requests.any()
         self._build()
 
     def _build(self) -> None:
         state, shape = self._state, self._shape
         self._epoch, self._position = self._feed.epoch, self._feed.length
         self._images = image_locality(state, shape)
-        self._taints = untolerated_soft_taints(state, shape)
-        self._affinity = preferred_node_weights(state, shape)
+        taints, affinity = untolerated_soft_taints(state, shape), preferred_node_weights(state, shape)
+        self._taints = Scaled(taints, reverse=True) if taints is not None else None
+        self._affinity = Scaled(affinity, reverse=False) if affinity is not None else None
         self._spread = SpreadScore.of(state, shape)
         self._pod_affinity = PodAffinityScore(state, shape, self._hard_weight)
+        self._touch: list[int] = []  # by shape id: which parts a pod of that shape bears on
+        self._is_touching = False
         self._seen_feasible: NDArray[np.bool_] | None = None
         self._added: NDArray[np.int64] | int = 0
-        self._of_nodes = self._resource_scores(np.arange(state.capacity, dtype=np.intp))
-        self._total = self._of_nodes.astype(np.float64)
-
-    def _resource_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        state = self._state
-        allocatable = state.allocatable[rows, :2]
-        score = least_allocated(allocatable, state.scored[rows] + self._scored)
-        if not self._is_best_effort:
-            score += balanced_allocation(allocatable, state.requested[rows, :2], self._requests)
+        self._preference: _Preference | None = None
+        self._of_nodes = self._resources.values()
         if self._images is not None:
-            score += self._images[rows]
-        return score
+            self._of_nodes = self._of_nodes + self._images
+        self._total = self._of_nodes.astype(np.float64)
 
     def total(self, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the totals, right where `feasible`; shape (capacity,). Read it before the next call."""
@@ -101,9 +101,11 @@ class _ShapeScore:
         rows = feed.rows_since(self._position)
         is_moved = False
         if rows.size:
-            is_moved = self._note(rows, feed.shapes_since(self._position))
+            is_moved = self._note(rows, feed.ids_since(self._position))
             self._position = feed.length
-            self._of_nodes[rows] = self._resource_scores(rows)
+            values = self._resources.values()
+            if self._images is not None:
+                self._of_nodes[rows] = values[rows] + self._images[rows]
         if is_moved or not self._is_seen(feasible):
             self._added = self._normalised(feasible)
             self._seen_feasible = feasible.copy()
@@ -117,22 +119,32 @@ class _ShapeScore:
         return self._total
 
     def _is_seen(self, feasible: NDArray[np.bool_]) -> bool:
-        return self._seen_feasible is not None and np.array_equal(self._seen_feasible, feasible)
+        return self._seen_feasible is not None and bool((self._seen_feasible == feasible).all())
 
-    def _note(self, rows: NDArray[np.intp], shapes: list[PodShape]) -> bool:
-        is_moved = False
-        for row, other in zip(rows.tolist(), shapes, strict=True):
-            is_moved |= self._pod_affinity.note(row, other)
+    def _note(self, rows: NDArray[np.intp], ids: NDArray[np.intp]) -> bool:
+        """Take in the pods of shapes `ids` that came to or left `rows`; tell whether they bear on what is normalised."""
+        shapes = self._feed.shapes
+        for shape_id in range(len(self._touch), len(shapes)):
+            touch = _BY_AFFINITY * self._pod_affinity.is_touched_by(shapes[shape_id])
             if self._spread is not None:
-                is_moved |= self._spread.note(row, other)
-        return is_moved
+                touch += _BY_SPREAD * self._spread.is_touched_by(shapes[shape_id])
+            self._touch.append(touch)
+            self._is_touching |= touch > 0
+        if not self._is_touching:
+            return False
+        touching = {
+            (row, shape_id) for row, shape_id in zip(rows.tolist(), ids.tolist(), strict=True) if self._touch[shape_id]
+        }
+        for row, shape_id in touching:
+            touch = self._touch[shape_id]
+            if touch & _BY_AFFINITY:
+                self._pod_affinity.note(row, shapes[shape_id])
+            if touch & _BY_SPREAD and self._spread is not None:
+                self._spread.note(row, shapes[shape_id])
+        return bool(touching)
 
     def _normalised(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
-        added: NDArray[np.int64] | int = _TAINT_WEIGHT * MAX_NODE_SCORE
-        if self._taints is not None:
-            added = _TAINT_WEIGHT * scaled(self._taints, feasible, reverse=True)
-        if self._affinity is not None:
-            added = added + _AFFINITY_WEIGHT * scaled(self._affinity, feasible, reverse=False)
+        added = self._preferred(feasible)
         if self._spread is not None:
             added = added + _SPREAD_WEIGHT * self._spread.scores(feasible)
         attraction = self._pod_affinity.scores(feasible)
@@ -140,37 +152,38 @@ class _ShapeScore:
             added = added + _POD_AFFINITY_WEIGHT * attraction
         return added
 
+    def _preferred(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
+        taints = self._taints.scores(feasible) if self._taints is not None else None
+        affinity = self._affinity.scores(feasible) if self._affinity is not None else None
+        if self._preference is None or self._preference[0] is not taints or self._preference[1] is not affinity:
+            added: NDArray[np.int64] | int = _TAINT_WEIGHT * (MAX_NODE_SCORE if taints is None else taints)
+            if affinity is not None:
+                added = added + _AFFINITY_WEIGHT * affinity
+            self._preference = (taints, affinity, added)
+        return self._preference[2]
+
     def parts(self, row: int) -> dict[str, float]:
         """Return the weighted score of each plugin for `row`, as it stood at the last `total`."""
-        state, feasible = self._state, self._seen_feasible
+        feasible = self._seen_feasible
         rows = np.array([row], dtype=np.intp)
-        allocatable = state.allocatable[rows, :2]
-        parts = {
-            "NodeResourcesFit": float(least_allocated(allocatable, state.scored[rows] + self._scored)[0])
-        }
-        if not self._is_best_effort:
-            balanced = balanced_allocation(allocatable, state.requested[rows, :2], self._requests)
+        parts = {"NodeResourcesFit": float(self._resources.least_allocated(rows)[0])}
+        balanced = self._resources.balanced_allocation(rows)
+        if not isinstance(balanced, int):
             parts["NodeResourcesBalancedAllocation"] = float(balanced[0])
         if self._images is not None:
             parts["ImageLocality"] = float(self._images[row])
         if feasible is None:
             return parts
         if self._taints is not None:
-            parts["TaintToleration"] = _TAINT_WEIGHT * _at(scaled(self._taints, feasible, reverse=True), row)
+            parts["TaintToleration"] = _TAINT_WEIGHT * float(self._taints.scores(feasible)[row])
         if self._affinity is not None:
-            parts["NodeAffinity"] = _AFFINITY_WEIGHT * _at(
-                scaled(self._affinity, feasible, reverse=False), row
-            )
+            parts["NodeAffinity"] = _AFFINITY_WEIGHT * float(self._affinity.scores(feasible)[row])
         if self._spread is not None:
-            parts["PodTopologySpread"] = _SPREAD_WEIGHT * _at(self._spread.scores(feasible), row)
+            parts["PodTopologySpread"] = _SPREAD_WEIGHT * float(self._spread.scores(feasible)[row])
         attraction = self._pod_affinity.scores(feasible)
         if attraction is not None:
-            parts["InterPodAffinity"] = _POD_AFFINITY_WEIGHT * _at(attraction, row)
+            parts["InterPodAffinity"] = _POD_AFFINITY_WEIGHT * float(attraction[row])
         return parts
-
-
-def _at(scores: NDArray[np.int64] | int, row: int) -> float:
-    return float(scores if isinstance(scores, int) else scores[row])
 
 
 class KubeScoring(NodeRule):
@@ -199,16 +212,18 @@ class KubeScoring(NodeRule):
         self._hard_weight = hard_pod_affinity_weight
         self._shapes: dict[PodShape, _ShapeScore] = {}
         self._first_node = 0
-        self._sampled: NDArray[np.bool_] | None = None
+        self._resources: dict[tuple[int, ...], ResourceScores] = {}
 
     def begin(self, view: CycleView) -> None:
         """Start a cycle; the caches of another state are dropped."""
         if self.is_other_state(view):
             self._shapes.clear()
+            self._resources.clear()
             self._first_node = 0
         super().begin(view)
         if len(self._shapes) > _CACHED_SHAPES:
             self._shapes.clear()
+            self._resources.clear()
 
     def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:
         """Return the weighted sum of the plugins, by row."""
@@ -226,8 +241,17 @@ class KubeScoring(NodeRule):
     def _of(self, shape: PodShape) -> _ShapeScore:
         score = self._shapes.get(shape)
         if score is None:
-            score = self._shapes[shape] = _ShapeScore(self.feed, shape, self._hard_weight)
+            score = self._shapes[shape] = _ShapeScore(self.feed, self._resources_of(shape), shape, self._hard_weight)
         return score
+
+    def _resources_of(self, shape: PodShape) -> ResourceScores:
+        scored = shape.score_cpu_milli, shape.score_memory_bytes
+        requests = shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)
+        resources = self._resources.get((*scored, *requests))
+        if resources is None:
+            resources = ResourceScores(self.feed, scored=scored, requests=requests)
+            self._resources[(*scored, *requests)] = resources
+        return resources
 
     def _sample(self, feasible: NDArray[np.bool_]) -> NDArray[np.bool_]:
         rows = np.flatnonzero(self.state.is_node)

@@ -44,7 +44,8 @@ class _Constraint:
     is_by_host: bool
     slack: float
     selector: LabelSelector
-    ids: NDArray[np.int32]
+    ids: NDArray[np.intp]
+    is_everywhere: bool  # every node has the label
     counts: NDArray[np.int64]
     counted: NDArray[np.bool_]  # rows whose pods count toward their domain
     domain_counts: NDArray[np.int64]  # per value id; the last entry stands for rows without the label
@@ -92,7 +93,7 @@ class SpreadScore:
             if self._selects(selector, group.namespace, dict(group.labels)) and not group.is_terminating:
                 rows, amounts = rows_of.arrays()
                 counts[rows] += amounts
-        ids = label_ids(state, constraint.topology_key)
+        ids = label_ids(state, constraint.topology_key).astype(np.intp)
         counted = state.is_node.copy()
         if self._has_all_keys is not None:
             counted &= self._has_all_keys
@@ -110,6 +111,7 @@ class SpreadScore:
             slack=float(constraint.max_skew - 1),
             selector=selector,
             ids=ids,
+            is_everywhere=bool((ids[state.is_node] >= 0).all()),
             counts=counts,
             counted=counted,
             domain_counts=domain_counts,
@@ -118,23 +120,27 @@ class SpreadScore:
     def _selects(self, selector: LabelSelector, namespace: str, labels: dict[str, str]) -> bool:
         return bool(selector.requirements) and namespace == self._shape.namespace and selector.matches(labels)
 
-    def note(self, row: int, other: PodShape) -> bool:
-        """Take in that a pod of shape `other` came to `row` or left; tell whether that matters here."""
+    def is_touched_by(self, other: PodShape) -> bool:
+        """Tell whether pods of shape `other` bear on this score."""
+        return any(self._matched(other))
+
+    def _matched(self, other: PodShape) -> tuple[bool, ...]:
         matches = self._matches.get(other)
         if matches is None:
             labels = dict(other.labels)
             matches = tuple(self._selects(c.selector, other.namespace, labels) for c in self._constraints)
             self._matches[other] = matches
-        if not any(matches):
-            return False
+        return matches
+
+    def note(self, row: int, other: PodShape) -> None:
+        """Take in that a pod of shape `other`, which bears on this score, came to `row` or left."""
         pods = self._state.pods_on[row].values()
-        for constraint, is_matched in zip(self._constraints, matches, strict=True):
+        for constraint, is_matched in zip(self._constraints, self._matched(other), strict=True):
             if is_matched:
                 count = sum(self._counts_pod(constraint.selector, pod) for pod in pods)
                 if constraint.counted[row]:
                     constraint.domain_counts[constraint.ids[row]] += count - constraint.counts[row]
                 constraint.counts[row] = count
-        return True
 
     def _counts_pod(self, selector: LabelSelector, pod: BoundPod) -> bool:
         group = PodGroup(pod.shape.namespace, pod.shape.labels, pod.is_terminating)
@@ -143,7 +149,7 @@ class SpreadScore:
     def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return 0–100 by row, normalised over the feasible nodes; other rows hold anything."""
         considered = feasible if self._has_all_keys is None else feasible & self._has_all_keys
-        charge = np.zeros(self._state.capacity, dtype=np.float64)
+        charge: NDArray[np.float64] | None = None
         for c in self._constraints:
             if c.is_by_host:
                 domains = int(np.count_nonzero(considered))
@@ -151,15 +157,29 @@ class SpreadScore:
             else:
                 domains = int(np.count_nonzero(np.bincount(c.ids[considered] + 1)))
                 pods = c.domain_counts[c.ids]
-            charge += np.where(c.ids >= 0, pods * math.log(domains + 2) + c.slack, 0.0)
-        whole = np.floor(charge)
-        rounded = (whole + (charge - whole >= 0.5)).astype(np.int64)  # half away from zero, as Go rounds
-        largest = int(rounded.max(where=considered, initial=0))
+            more = pods * math.log(domains + 2)
+            more += c.slack
+            if not c.is_everywhere:
+                more[c.ids < 0] = 0.0
+            charge = more if charge is None else charge + more
+        if charge is None:
+            return np.zeros(self._state.capacity, dtype=np.int64)
+        rounded = _rounded(charge)
+        seen = rounded[considered]
+        largest = int(seen.max(initial=0))
         if largest == 0:
             score = np.full(self._state.capacity, MAX_NODE_SCORE, dtype=np.int64)
         else:
-            smallest = int(rounded.min(where=considered, initial=largest))
+            smallest = int(seen.min())
             score = MAX_NODE_SCORE * (largest + smallest - rounded) // largest
-        if considered is not feasible:
+        if seen.size < np.count_nonzero(feasible):
             score[~considered] = 0
         return score
+
+
+def _rounded(charge: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round half away from zero, as Go does; charges are ≥ 0."""
+    whole = charge.astype(np.int64)
+    charge -= whole
+    whole += charge >= 0.5
+    return whole
