@@ -26,7 +26,7 @@ test: ## everything that is checked: lint, types, import contracts, tests with c
 	@tools/system_packages.sh
 	tools/venv.sh dev "$(PYTHON)"
 	$(MAKE) lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 .PHONY: lint
 lint: ## lint, format, types and import contracts only
