@@ -135,7 +135,8 @@ def bottleneck_rates(
                 before = level[r]
                 after = _fill_one(r, count, demand, weight, capacity[r], own, level, busy, busy_count, wanted)
                 level[r] = after
-                if after != before and not abs(after - before) <= tolerance * after:
+                # Against the smaller: a level that became inf has changed, and others may depend on it.
+                if after != before and not abs(after - before) <= tolerance * min(after, before):
                     settled = False
             if settled:
                 break
