@@ -29,6 +29,10 @@ class TaskStatus(IntEnum):
     SKIPPED = 5
 
 
+# Plain integers: looking up a member of an enumeration, and comparing it with NumPy's, costs more than the rest.
+_WAITING, _PENDING, _RUNNING, _DONE, _FAILED, _SKIPPED = (int(status) for status in TaskStatus)
+
+
 class WorkflowProgress:
     """One submitted workflow.
 
@@ -81,43 +85,43 @@ class WorkflowProgress:
 
     def running(self, index: int) -> None:
         """Note that a pending task was placed."""
-        self._move(index, TaskStatus.PENDING, TaskStatus.RUNNING)
+        self._move(index, _PENDING, _RUNNING)
 
     def retry(self, index: int) -> None:
         """Note that a running task was lost and is pending again."""
-        self._move(index, TaskStatus.RUNNING, TaskStatus.PENDING)
+        self._move(index, _RUNNING, _PENDING)
 
     def done(self, index: int) -> list[int]:
         """Note that a running task succeeded; return the tasks that became pending."""
-        self._move(index, TaskStatus.RUNNING, TaskStatus.DONE)
+        self._move(index, _RUNNING, _DONE)
         self._close(index)
         ready: list[int] = []
         for child in self.workflow.children[index]:
             self.unfinished_parents[child] -= 1
-            if self.unfinished_parents[child] == 0 and self.status[child] == TaskStatus.WAITING:
-                self.status[child] = TaskStatus.PENDING
+            if self.unfinished_parents.item(child) == 0 and self.status.item(child) == _WAITING:
+                self.status[child] = _PENDING
                 ready.append(child)
         return ready
 
     def failed(self, index: int) -> list[int]:
         """Note that a pending or running task failed for good; return the descendants, which are skipped."""
-        if self.status[index] not in (TaskStatus.PENDING, TaskStatus.RUNNING):
-            raise StateConflict(self._story(index, TaskStatus.FAILED))
-        self.status[index] = TaskStatus.FAILED
+        if self.status.item(index) not in (_PENDING, _RUNNING):
+            raise StateConflict(self._story(index, _FAILED))
+        self.status[index] = _FAILED
         self._close(index)
         skipped: list[int] = []
         stack = list(self.workflow.children[index])
         while stack:
             child = stack.pop()
-            if self.status[child] == TaskStatus.WAITING:
-                self.status[child] = TaskStatus.SKIPPED
+            if self.status.item(child) == _WAITING:
+                self.status[child] = _SKIPPED
                 self._close(child)
                 skipped.append(child)
                 stack.extend(self.workflow.children[child])
         return skipped
 
-    def _move(self, index: int, expected: TaskStatus, to: TaskStatus) -> None:
-        if self.status[index] != expected:
+    def _move(self, index: int, expected: int, to: int) -> None:
+        if self.status.item(index) != expected:
             raise StateConflict(self._story(index, to))
         self.status[index] = to
 
@@ -127,10 +131,12 @@ class WorkflowProgress:
         if self.open_tasks == 0:
             self.remaining_work_s = 0.0
 
-    def _story(self, index: int, to: TaskStatus) -> str:
+    def _story(self, index: int, to: int) -> str:
         name = self.workflow.tasks[index].name
         status = TaskStatus(int(self.status[index]))
-        return f"workflow {self.key!r}: task {name!r} is {status.name}; it cannot become {to.name}"
+        return (
+            f"workflow {self.key!r}: task {name!r} is {status.name}; it cannot become {TaskStatus(to).name}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

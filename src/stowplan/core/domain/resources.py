@@ -63,6 +63,10 @@ class Resources(Mapping[str, int]):
         """Return the amount of `name`; KeyError when it is not named (use `get(name, 0)` to count)."""
         return self._amounts[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether `name` is named, without the exception that `Mapping` would raise and catch."""
+        return name in self._amounts
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, sorted."""
         return iter(self._amounts)
