@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from stowplan.core.physics.compile import compiled
+from stowplan.core.physics.cpu_weight import cpu_weight_of_request
 
 __all__ = ["burst_time_s", "cpu_weight_of_request", "quota_rate"]
 
@@ -57,18 +58,3 @@ def quota_rate(
     in_bursts = cores / burst_cores
     stretch = burst_time_s(burst_cores, burst_length_s, limit_cores, period_s) / burst_length_s
     return min(steady, 1.0 / (1.0 - in_bursts + in_bursts * stretch))
-
-
-def cpu_weight_of_request(request_cores: float) -> float:
-    """`cpu.weight` (1 … 10000) that Kubernetes' runtime derives from a CPU request.
-
-    Law: shares = 1024 per core, between 2 and 262144; weight = ⌈10^((l² + 125·l)/612 − 7/34)⌉ with l =
-    log2(shares), as in current opencontainers/cgroups (`ConvertCPUSharesToCgroupV2Value`), not the older
-    linear mapping.
-    """
-    shares = min(max(request_cores * 1024.0, 2.0), 262144.0)
-    if shares in {2.0, 262144.0}:
-        return 1.0 if shares == 2.0 else 10000.0
-    doublings = math.log2(shares)
-    exponent = (doublings * doublings + 125.0 * doublings) / 612.0 - 7.0 / 34.0
-    return float(math.ceil(math.pow(10.0, exponent)))

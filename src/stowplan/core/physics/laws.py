@@ -5,7 +5,7 @@
   sample. The default lies between.
 * `cfs_period_s`: law. Linux kernel documentation, CFS bandwidth control: 100 ms by default.
 * `solver_sweeps`: proposal. At most 33 sweeps were seen in 6,193 random solves; 200 bounds the time.
-* `solver_tolerance`: proposal. Far below the 1e-6 to which the peer solver is matched.
+* `solver_tolerance`, `load_tolerance`: proposals. Far below the 1e-6 to which the peer solver is matched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class PhysicsLaws:
     solver_sweeps: int = 200
     """Upper bound of sweeps of the fixed point; beyond it the defined fallback scales the violators down."""
     solver_tolerance: float = 1e-12
-    """Relative change of the rates below which the fixed point is reached."""
+    """Relative change of the levels below which the fixed point is reached."""
+    load_tolerance: float = 1e-9
+    """Difference of the memory load, 0 … 1, below which latency and rates agree."""
 
     def __post_init__(self) -> None:
         """Refuse constants under which the laws have no meaning.
@@ -45,6 +47,7 @@ class PhysicsLaws:
             ("cfs_period_s", self.cfs_period_s > 0.0),
             ("solver_sweeps", self.solver_sweeps >= 1),
             ("solver_tolerance", 0.0 < self.solver_tolerance < 1e-3),
+            ("load_tolerance", 0.0 < self.load_tolerance < 1e-3),
         )
         for name, holds in checks:
             number = float(getattr(self, name))

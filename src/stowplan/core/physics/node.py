@@ -111,7 +111,9 @@ def solve_node(
     saturation: float,
     sweeps: int,
     tolerance: float,
+    load_tolerance: float,
     guess: float,
+    guess_slope: float,
     level: NDArray[np.float64],
     rate: NDArray[np.float64],
     binding: NDArray[np.int64],
@@ -119,7 +121,7 @@ def solve_node(
     own: NDArray[np.float64],
     wanted: NDArray[np.float64],
     busy: NDArray[np.int64],
-) -> tuple[float, int]:
+) -> tuple[float, float, int]:
     """Solve one node for its first `count` tasks, n.
 
     R resources: any prefix of `Resource` that includes DRAM.
@@ -136,8 +138,10 @@ def solve_node(
         coefficient: c of the latency law.
         saturation: s of the latency law.
         sweeps: bound of the fixed point.
-        tolerance: relative, of the fixed point and of the load.
+        tolerance: relative, of the fixed point.
+        load_tolerance: absolute, of the load.
         guess: load at which the search starts, 0 … 1; the last solution is a good one.
+        guess_slope: slope there of what is missing over the load, < 0; −1 when not known.
         level: (R,) out: θ; inf = not full.
         rate: (≥n,) out: work per second.
         binding: (≥n,) out: `Resource` that binds, −1 = none.
@@ -147,7 +151,7 @@ def solve_node(
         busy: (R,) scratch.
 
     Returns:
-        The load ρ, and the sweeps used or `NOT_CONVERGED`.
+        The load ρ, the slope to start the next search with, and the sweeps used or `NOT_CONVERGED`.
     """
     bandwidth = capacity[1]
     sensitive = False
@@ -161,11 +165,12 @@ def solve_node(
             1.0, count, demand, weight, capacity, cores, alone, cap, exposed,
             sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
-        return _load(count, demand, rate, bandwidth), used
+        return _load(count, demand, rate, bandwidth), guess_slope, used
     low = 0.0
     high = 1.0
     load = min(max(guess, 0.0), 1.0)
-    last_load = -1.0
+    slope = guess_slope
+    last_load = load
     last_miss = 0.0
     total = 0
     converged = False
@@ -175,10 +180,12 @@ def solve_node(
             cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
         if used < 0:
-            return load, NOT_CONVERGED
+            return load, -1.0, NOT_CONVERGED
         total += used
         miss = _load(count, demand, rate, bandwidth) - load
-        if abs(miss) <= tolerance:
+        if step > 0 and load != last_load:
+            slope = (miss - last_miss) / (load - last_load)
+        if abs(miss) <= load_tolerance:
             converged = True
             break
         if miss > 0.0:
@@ -187,17 +194,14 @@ def solve_node(
             high = load
         if high - low <= 1e-15:
             break
-        if last_load < 0.0 or miss == last_miss:
-            after = load + miss
-        else:
-            after = load - miss * (load - last_load) / (miss - last_miss)
+        after = load - miss / slope if slope < 0.0 else load + miss
         # Every third step halves the bracket, so that a flat or kinked curve cannot stall the search.
         if not low < after < high or (step % 3 == 2 and abs(miss) > 0.5 * abs(last_miss)):
             after = 0.5 * (low + high)
         last_load = load
         last_miss = miss
         load = after
-    return load, total if converged else NOT_CONVERGED
+    return load, min(slope, -0.1), total if converged else NOT_CONVERGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +277,11 @@ def node_rates(
     level, busy = np.empty(RESOURCE_COUNT), np.empty(RESOURCE_COUNT, np.int64)
     rate, stall, own, wanted = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
     binding = np.empty(count, np.int64)
-    load, sweeps = solve_node(
+    load, _, sweeps = solve_node(
         count, work_demand, weight, capacity, demand[:, _CPU] / speed, alone,
         np.full(count, np.inf), exposed,
-        laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance, 0.5,
+        laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance, laws.load_tolerance,
+        0.5, -1.0,
         level, rate, binding, stall, own, wanted, busy,
     )  # fmt: skip
     lost = np.zeros((count, CAUSE_COUNT))

@@ -53,6 +53,9 @@ __all__ = [
 
 _SLACK: Final = 1e-12
 """Relative: capacities and bounds hold up to this."""
+_COUPLING: Final = 1e-9
+"""Relative change of a rate over a link that is worth solving a node again; what nodes and links agree up
+to."""
 
 
 @inner
@@ -385,7 +388,7 @@ def _touch_nodes(state: Handle, link_id: int) -> None:
             slot = slots[net.row, net.slot]
             if slot.local == 1:
                 rate = link.level * net.weight[flow] / net.bytes[flow]
-                if abs(rate - slot.cap_used) > _SLACK * rate:
+                if abs(rate - slot.cap_used) > _COUPLING * rate:
                     queue_node(state, net.row)
         entry = net.next[flow]
 

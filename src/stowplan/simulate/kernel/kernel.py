@@ -395,7 +395,9 @@ class FluidKernel:
             changed["scratch"] = np.zeros((_SCRATCH_ROWS, width))
             changed["scratch_whole"] = np.zeros((2, width), np.int64)
             changed["matrix"] = np.zeros(2 * LOCAL_RESOURCES * width)
-        self._replace(**changed)
+        changed = {name: array for name, array in changed.items() if array is not getattr(state, name)}
+        if changed:  # else all handed-out addresses still hold
+            self._replace(**changed)
         if "pairs" in changed:
             rehash_pairs(self._handle)
         return first
@@ -440,6 +442,7 @@ def _fresh_state(
     node_table["bucket_s"] = start_s
     node_table["up"] = 1
     node_table["factor"] = 1.0
+    node_table["load_slope"] = -1.0
     local = (nodes.cpu_cores, nodes.dram_bytes_per_s, nodes.disk_bytes_per_s, nodes.disk_operations_per_s)
     node_table["nominal"] = np.stack(local, axis=1)
     own = np.concatenate(
@@ -500,6 +503,7 @@ def _fresh_state(
                 float(laws.solver_sweeps),
                 laws.solver_tolerance,
                 laws.cfs_period_s,
+                laws.load_tolerance,
             ]
         ),
         gpu_curve=np.stack([GPU_SHARING_KNOTS, GPU_SHARING_SPEEDS]),

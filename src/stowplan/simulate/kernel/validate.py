@@ -119,7 +119,7 @@ def _check_capacities(state: State) -> None:
             used += [cores, rate * slot["dram"], disk, disk * slot["operations_per_byte"]]
         capacity = node["nominal"] * node["factor"]
         capacity[3] *= node["factor"][2]
-        over = used > capacity * (1.0 + _RELATIVE)
+        over = used > capacity * (1.0 + 1e-7)
         _require(not over.any(), f"node {row} gives {used} of {capacity}")
         _require(
             node["anon"] <= node["memory"] * (1.0 + _RELATIVE),
