@@ -29,7 +29,7 @@ class TaskStatus(IntEnum):
     SKIPPED = 5
 
 
-# Plain integers: looking up a member of an enumeration and comparing it with NumPy's costs more than the rest.
+# Plain integers: looking up members of an enumeration and comparing them with NumPy costs more than the rest.
 _WAITING, _PENDING, _RUNNING, _DONE, _FAILED, _SKIPPED = (int(status) for status in TaskStatus)
 
 
