@@ -1,5 +1,4 @@
-"""The weight by which Kubernetes shares cores, apart from the compiled laws so that policies can use it
-too."""
+"""The weight by which Kubernetes shares cores, in plain Python: policies use it without a compiler."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ class ChangeFeed:
         state: the state that is followed.
         epoch: number of restarts; a reader of another epoch must start over from the state itself.
         length: how many changes this epoch has; readers keep it as their position.
-        shapes: the pod shapes met in this epoch; a shape's place here is its id, by which readers keep what they
+        shapes: the pod shapes met in this epoch; a shape's place here is its id, by which readers keep what
+            they
             worked out about it.
     """
 
@@ -77,7 +78,7 @@ class ChangeFeed:
         return self._rows[position : self.length]
 
     def ids_since(self, position: int) -> NDArray[np.intp]:
-        """Return the ids of the shapes of the pods that came or went since `position`, beside `rows_since`."""
+        """Return the ids of the pods' shapes since `position`, beside `rows_since`, shape (changes,)."""
         return self._ids[position : self.length]
 
     def _start_over(self) -> None:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy.interface import Policy
 from stowplan.core.policy.kube import KubeScoring
 from stowplan.core.policy.listing import ListPolicy
@@ -13,6 +14,7 @@ from stowplan.core.policy.nodes.finish_time import CriticalMachine, EarliestFini
 from stowplan.core.policy.nodes.fragmentation import FragmentationGradient, TargetTask
 from stowplan.core.policy.nodes.gpus import GpuClustering, GpuPacking
 from stowplan.core.policy.nodes.packing import Alignment, BestFit, DotProduct
+from stowplan.core.policy.nodes.predicted import PredictedDuration
 from stowplan.core.policy.nodes.simple import RandomNode, RoundRobin
 from stowplan.core.policy.orders import (
     CombinedRank,
@@ -54,6 +56,11 @@ def _sjf() -> Policy:
 
 def _srpt() -> Policy:
     return ListPolicy("srpt", by_remaining_work, KubeScoring())
+
+
+def _srpt_physics(*, laws: PhysicsLaws | None = None, solved_nodes: int = 8) -> Policy:
+    node_rule = PredictedDuration(laws=laws, solved_nodes=solved_nodes)
+    return ListPolicy("srpt-physics", by_remaining_work, node_rule)
 
 
 def _critical_path() -> Policy:
@@ -118,6 +125,7 @@ _POLICIES: dict[str, _Entry] = {
     "fifo": _Entry("first come, first served; nodes as kube-scheduler scores them", _fifo),
     "sjf": _Entry("shortest expected task first", _sjf),
     "srpt": _Entry("workflow with the least work left first", _srpt),
+    "srpt-physics": _Entry("as srpt; node where physics says that the task ends first", _srpt_physics),
     "critical-path": _Entry("longest remaining path of the workflow first", _critical_path),
     "heft": _Entry("upward rank, earliest finish time by machine type (Topcuoglu 2002)", _heft),
     "cpop": _Entry("critical path on its fastest machine type (Topcuoglu 2002)", _cpop),

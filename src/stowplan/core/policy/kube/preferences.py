@@ -45,8 +45,8 @@ def preferred_node_weights(state: ClusterState, shape: PodShape) -> NDArray[np.i
 class Scaled:
     """Counts by row, scaled to 0–100 over the feasible nodes as the scheduler's DefaultNormalizeScore does.
 
-    The largest feasible count becomes 100 (`reverse`: 0). Which count is the largest changes rarely, so the scaled array is
-    kept for each.
+    The largest feasible count becomes 100 (`reverse`: 0). Which count is the largest changes rarely, so the
+    scaled array is kept for each.
     """
 
     __slots__ = ("_counts", "_is_reverse", "_levels", "_scaled")
@@ -56,7 +56,9 @@ class Scaled:
         self._counts = counts
         self._is_reverse = reverse
         levels = np.unique(counts[counts > 0])[::-1].tolist()
-        self._levels: list[tuple[int, NDArray[np.intp]]] = [(level, np.flatnonzero(counts == level)) for level in levels]
+        self._levels: list[tuple[int, NDArray[np.intp]]] = [
+            (level, np.flatnonzero(counts == level)) for level in levels
+        ]
         self._scaled: dict[int, NDArray[np.int64]] = {}
 
     def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -58,14 +58,15 @@ def balanced_allocation(
     Args:
         allocatable: (nodes, 2) milli-cores and bytes.
         requested: (nodes, 2) what is there.
-        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it out).
+        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it
+            out).
     """
     half = MAX_NODE_SCORE // 2
     return half + (half + balance(allocatable, requested + pod) - balance(allocatable, requested)) // 2
 
 
 class ResourceScores:
-    """LeastAllocated plus BalancedAllocation of every node for pods that ask for the same, following the feed.
+    """LeastAllocated plus BalancedAllocation of every node for pods that ask alike, following the feed.
 
     Pods of many shapes ask for the same CPU and memory, so their shapes share one of these.
     """
@@ -78,7 +79,8 @@ class ResourceScores:
         Args:
             feed: the feed of the state.
             scored: what the pod adds as scoring counts it, milli-cores and bytes.
-            requests: what the pod really asks for; a pod that asks for neither is not scored by BalancedAllocation.
+            requests: what the pod really asks for; a pod that asks for neither is not scored by
+                BalancedAllocation.
         """
         self._feed = feed
         self._epoch = -1
@@ -89,7 +91,7 @@ class ResourceScores:
         self._values: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """Return the scores by row, shape (capacity,). The array is kept up to date in place within an epoch."""
+        """Return the scores by row, shape (capacity,); within an epoch the array is brought up to date in place."""
         feed = self._feed
         if feed.epoch != self._epoch:
             self._values = self.of_rows(np.arange(feed.state.capacity, dtype=np.intp))
@@ -112,14 +114,14 @@ class ResourceScores:
         return least_allocated(state.allocatable[rows, :2], state.scored[rows] + self._scored)
 
     def balanced_allocation(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Return the score of NodeResourcesBalancedAllocation for `rows`, shape (rows,); 0 where it does not score."""
+        """Return the score of BalancedAllocation for `rows`, shape (rows,); 0 when it does not score."""
         if self._requests is None:
             return 0
         state = self._feed.state
         return balanced_allocation(state.allocatable[rows, :2], state.requested[rows, :2], self._requests)
 
     def _of_row(self, row: int) -> int:
-        """Return the score of one row: the same arithmetic on plain numbers, which is faster for a few rows."""
+        """Return the score of one row: the same arithmetic on plain numbers, faster for a few rows."""
         state = self._feed.state
         scored, requests = self._asked
         score = counted = 0

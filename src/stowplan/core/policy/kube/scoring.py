@@ -66,7 +66,9 @@ class _ShapeScore:
         "_state", "_taints", "_total", "_touch",
     )  # fmt: skip
 
-    def __init__(self, feed: ChangeFeed, resources: ResourceScores, shape: PodShape, hard_weight: int) -> None:
+    def __init__(
+        self, feed: ChangeFeed, resources: ResourceScores, shape: PodShape, hard_weight: int
+    ) -> None:
         self._feed = feed
         self._resources = resources
         self._state = feed.state
@@ -122,7 +124,7 @@ class _ShapeScore:
         return self._seen_feasible is not None and bool((self._seen_feasible == feasible).all())
 
     def _note(self, rows: NDArray[np.intp], ids: NDArray[np.intp]) -> bool:
-        """Take in the pods of shapes `ids` that came to or left `rows`; tell whether they bear on what is normalised."""
+        """Take in the pods (by shape id) that came to or left `rows`; tell whether they bear on a score."""
         shapes = self._feed.shapes
         for shape_id in range(len(self._touch), len(shapes)):
             touch = _BY_AFFINITY * self._pod_affinity.is_touched_by(shapes[shape_id])
@@ -132,9 +134,8 @@ class _ShapeScore:
             self._is_touching |= touch > 0
         if not self._is_touching:
             return False
-        touching = {
-            (row, shape_id) for row, shape_id in zip(rows.tolist(), ids.tolist(), strict=True) if self._touch[shape_id]
-        }
+        changes: zip[tuple[int, int]] = zip(rows.tolist(), ids.tolist(), strict=True)
+        touching = {change for change in changes if self._touch[change[1]]}
         for row, shape_id in touching:
             touch = self._touch[shape_id]
             if touch & _BY_AFFINITY:
@@ -155,7 +156,11 @@ class _ShapeScore:
     def _preferred(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
         taints = self._taints.scores(feasible) if self._taints is not None else None
         affinity = self._affinity.scores(feasible) if self._affinity is not None else None
-        if self._preference is None or self._preference[0] is not taints or self._preference[1] is not affinity:
+        if (
+            self._preference is None
+            or self._preference[0] is not taints
+            or self._preference[1] is not affinity
+        ):
             added: NDArray[np.int64] | int = _TAINT_WEIGHT * (MAX_NODE_SCORE if taints is None else taints)
             if affinity is not None:
                 added = added + _AFFINITY_WEIGHT * affinity
@@ -241,7 +246,9 @@ class KubeScoring(NodeRule):
     def _of(self, shape: PodShape) -> _ShapeScore:
         score = self._shapes.get(shape)
         if score is None:
-            score = self._shapes[shape] = _ShapeScore(self.feed, self._resources_of(shape), shape, self._hard_weight)
+            score = self._shapes[shape] = _ShapeScore(
+                self.feed, self._resources_of(shape), shape, self._hard_weight
+            )
         return score
 
     def _resources_of(self, shape: PodShape) -> ResourceScores:

@@ -157,11 +157,14 @@ class SpreadScore:
             else:
                 domains = int(np.count_nonzero(np.bincount(c.ids[considered] + 1)))
                 pods = c.domain_counts[c.ids]
-            more = pods * math.log(domains + 2)
+            more: NDArray[np.float64] = pods * np.float64(math.log(domains + 2))
             more += c.slack
             if not c.is_everywhere:
                 more[c.ids < 0] = 0.0
-            charge = more if charge is None else charge + more
+            if charge is None:
+                charge = more
+            else:
+                charge += more
         if charge is None:
             return np.zeros(self._state.capacity, dtype=np.int64)
         rounded = _rounded(charge)

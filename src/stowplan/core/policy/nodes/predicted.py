@@ -1,0 +1,252 @@
+"""The node where physics says that the task ends first, given what runs there.
+
+Tasks are taken with the mean of their demands over their phases. All feasible nodes are ranked by an estimate
+that needs only sums (the most overloaded resource stretches the task, memory latency by the load); the most
+promising are then solved with the contention law (`prediction`). Pods of which only the request is known
+count as busy on the cores they ask for.
+
+The law and its sources: `core.physics`, `prediction`. Its use as a placement rule is ours, a proposal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import CPU, PendingTask, PodShape, WorkProfile
+from stowplan.core.physics.cpu_weight import cpu_weight_of_request
+from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.interface import CycleView
+from stowplan.core.policy.nodes.base import NodeRule
+from stowplan.core.policy.nodes.finish_time import earliest
+from stowplan.core.policy.prediction import NodeBatch, predicted_rates
+from stowplan.errors import InvalidInput
+
+__all__ = ["PredictedDuration", "TaskDemand", "task_demand"]
+
+_KNOWN_PODS = 65536
+_NEVER_S = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDemand:
+    """What a task needs of any machine, averaged over its phases.
+
+    `per_s` and `weight` have shape (RESOURCE_COUNT,), units of `Resource` per second of work; `factors` are
+    the time factors by machine type; `limit_cores` is inf without a limit.
+    """
+
+    per_s: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    exposed: float
+    limit_cores: float
+    factors: tuple[tuple[str, float], ...]
+
+
+def task_demand(work: WorkProfile, request_cores: float) -> TaskDemand:
+    """Average a task's phases by their length.
+
+    Args:
+        work: the profile; without work it demands nothing.
+        request_cores: CPU request, by which cores are shared.
+    """
+    lengths = np.array([phase.work_s for phase in work.phases], dtype=np.float64)
+    total_s = float(lengths.sum())
+    per_s, weight = np.zeros(RESOURCE_COUNT), np.ones(RESOURCE_COUNT)
+    exposed = 0.0
+    if total_s > 0.0:
+        demands = np.zeros((len(work.phases), RESOURCE_COUNT))
+        for row, phase in zip(demands, work.phases, strict=True):
+            disk_bytes_per_s = phase.disk_read_bytes_per_s + phase.disk_write_bytes_per_s
+            row[Resource.CPU] = phase.cpu_cores
+            row[Resource.DRAM] = phase.dram_bytes_per_s
+            row[Resource.DISK] = disk_bytes_per_s
+            row[Resource.DISK_OPS] = disk_bytes_per_s / max(phase.disk_request_bytes, 1.0)
+            row[Resource.NIC_UP] = phase.nic_up_bytes_per_s
+            row[Resource.NIC_DOWN] = phase.nic_down_bytes_per_s
+            row[Resource.PCIE] = phase.pcie_bytes_per_s
+        per_s = lengths @ demands / total_s
+        exposed = float(lengths @ np.array([phase.latency_share for phase in work.phases])) / total_s
+        queue_bytes = float(lengths @ np.array([phase.disk_queue_bytes for phase in work.phases])) / total_s
+        weight[[Resource.DISK, Resource.DISK_OPS]] = max(queue_bytes, 1e-9)
+        weight[Resource.DRAM] = max(per_s[Resource.CPU], 1e-9)
+    weight[Resource.CPU] = cpu_weight_of_request(request_cores)
+    limit = np.inf if work.cpu_limit_cores is None else work.cpu_limit_cores
+    return TaskDemand(per_s, weight, exposed, limit, work.machine_factors)
+
+
+class PredictedDuration(NodeRule):
+    """Scores nodes by minus the predicted duration in seconds."""
+
+    def __init__(self, *, laws: PhysicsLaws | None = None, solved_nodes: int = 8) -> None:
+        """Predict with `laws`, solving the `solved_nodes` most promising nodes per task.
+
+        Raises:
+            InvalidInput: `solved_nodes` is not positive.
+        """
+        super().__init__()
+        if solved_nodes < 1:
+            raise InvalidInput(f"solved_nodes is {solved_nodes}; solve at least one node per task")
+        self._laws = laws or PhysicsLaws()
+        self._solved_nodes = solved_nodes
+        self._demand_of: dict[str, TaskDemand] = {}
+        self._latest: tuple[str, NDArray[np.float64]] | None = None
+        self._epoch = -1
+        self._position = 0
+        self._capacity: NDArray[np.float64] = np.zeros((0, RESOURCE_COUNT))
+        self._load: NDArray[np.float64] = np.zeros((0, RESOURCE_COUNT))
+        self._tasks_on: list[list[TaskDemand]] = []
+
+    def begin(self, view: CycleView) -> None:
+        """Start a cycle; what another state's pods need is forgotten."""
+        if self.is_other_state(view) or len(self._demand_of) > _KNOWN_PODS:
+            self._demand_of.clear()
+            self._epoch = -1
+        self._latest = None
+        super().begin(view)
+
+    def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:
+        """Return minus the predicted seconds by row; nodes that are not promising keep their estimate."""
+        self._demand_of[task.key] = demand = _demand_of(task)
+        durations_s = self._durations_s(task, demand, np.flatnonzero(filters.feasible))
+        self._latest = (task.key, durations_s)
+        return earliest(self, durations_s)
+
+    def expected_duration_s(self, task: PendingTask, row: int) -> float:
+        """Return the predicted seconds on `row`, among what ran there before the task came."""
+        if self._latest is not None and self._latest[0] == task.key:
+            return float(self._latest[1][row])
+        demand = self._demand_of.get(task.key)
+        if demand is None:
+            demand = _demand_of(task)
+        self._follow()
+        pods = self.state.pods_on[row].items()
+        others = [self._demand_of_pod(key, pod.shape) for key, pod in pods if key != task.key]
+        rate = float(self._solve(demand, [row], [others])[0])
+        return min(task.task.expected_s / max(rate, 1e-12), _NEVER_S)
+
+    def contributions(self, task: PendingTask, row: int) -> Mapping[str, float]:
+        """Return the seconds that the machine and the neighbours save (negative: cost)."""
+        alone_s = self.machines.duration_s(task.task, row)
+        return {
+            "machine": task.task.expected_s - alone_s,
+            "neighbours": alone_s - self.expected_duration_s(task, row),
+        }
+
+    # ---- what runs where ----
+
+    def _follow(self) -> None:
+        feed = self.feed
+        feed.catch_up()
+        if feed.epoch != self._epoch:
+            self._capacity = self._capacities()
+            self._load = np.zeros((self.state.capacity, RESOURCE_COUNT))
+            self._tasks_on = [[] for _ in range(self.state.capacity)]
+            rows = [row for _, row in self.state.rows()]
+        elif feed.length > self._position:
+            rows = np.unique(feed.rows_since(self._position)).tolist()
+        else:
+            return
+        self._epoch, self._position = feed.epoch, feed.length
+        for row in rows:
+            tasks = [self._demand_of_pod(key, pod.shape) for key, pod in self.state.pods_on[row].items()]
+            self._tasks_on[row] = tasks
+            self._load[row] = np.sum([task.per_s for task in tasks], axis=0) if tasks else 0.0
+
+    def _demand_of_pod(self, key: str, shape: PodShape) -> TaskDemand:
+        demand = self._demand_of.get(key)
+        if demand is None:
+            running = self.view.running.get(key)
+            demand = _demand_of(running.pending) if running is not None else _requested(shape)
+            self._demand_of[key] = demand
+        return demand
+
+    def _capacities(self) -> NDArray[np.float64]:
+        capacity = np.full((self.state.capacity, RESOURCE_COUNT), np.inf)
+        for _, row in self.state.rows():
+            node = self.state.node(row)
+            hardware = node.hardware
+            cores = hardware.cores if hardware.cores > 0.0 else node.allocatable.get(CPU, 0) / 1000
+            capacity[row] = [
+                cores or np.inf,
+                hardware.dram_bytes_per_s or np.inf,
+                sum(disk.base_bytes_per_s for disk in hardware.disks) or np.inf,
+                sum(disk.base_iops for disk in hardware.disks) or np.inf,
+                hardware.nic_up_bytes_per_s or np.inf,
+                hardware.nic_down_bytes_per_s or np.inf,
+                hardware.pcie_bytes_per_s or np.inf,
+            ]
+        return capacity
+
+    # ---- prediction ----
+
+    def _durations_s(
+        self, task: PendingTask, demand: TaskDemand, rows: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        self._follow()
+        durations_s = np.full(self.state.capacity, _NEVER_S)
+        if rows.size == 0:
+            return durations_s
+        stretch = self._estimated_stretch(demand, rows)
+        alone_s = self.machines.durations_s(task.task)[rows]
+        estimate_s = alone_s * stretch
+        promising = np.argsort(estimate_s, kind="stable")[: self._solved_nodes]
+        if (stretch[promising] > 1.0).any():
+            chosen = rows[promising].tolist()
+            rates = self._solve(demand, chosen, [self._tasks_on[row] for row in chosen])
+            estimate_s[promising] = task.task.expected_s / np.maximum(rates, 1e-12)
+        durations_s[rows] = np.minimum(estimate_s, _NEVER_S)
+        return durations_s
+
+    def _estimated_stretch(self, demand: TaskDemand, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        use = (self._load[rows] + demand.per_s) / self._capacity[rows]
+        needed = demand.per_s > 0.0
+        stretch = np.maximum(use[:, needed].max(axis=1, initial=0.0), 1.0)
+        load = np.minimum(use[:, Resource.DRAM], 1.0)
+        latency = self._laws.dram_latency_coefficient * load / (self._laws.dram_saturation - load)
+        cores = demand.per_s[Resource.CPU]
+        quota = min(1.0, demand.limit_cores / cores) if cores > 0.0 else 1.0
+        return stretch * (1.0 + demand.exposed * latency) / quota
+
+    def _solve(
+        self, demand: TaskDemand, rows: list[int], others: list[list[TaskDemand]]
+    ) -> NDArray[np.float64]:
+        """Return the rate of the task on each of `rows` beside `others`, shape (rows,)."""
+        places = 1 + max(map(len, others), default=0)
+        shape = (len(rows), places, RESOURCE_COUNT)
+        batch = NodeBatch(
+            np.zeros(shape), np.ones(shape), self._capacity[rows], np.zeros(shape[:2]), np.zeros(shape[:2])
+        )
+        for at, row in enumerate(rows):
+            kind = self.state.node(row).hardware.machine_type
+            for place, one in enumerate([demand, *others[at]]):
+                speed = 1.0 / dict(one.factors).get(kind, 1.0)
+                batch.demand[at, place] = one.per_s
+                cores = one.per_s[Resource.CPU] / speed
+                batch.demand[at, place, Resource.CPU] = cores
+                batch.weight[at, place] = one.weight
+                batch.exposed[at, place] = one.exposed
+                quota = (
+                    min(1.0, one.limit_cores / one.per_s[Resource.CPU])
+                    if one.per_s[Resource.CPU] > 0.0
+                    else 1.0
+                )
+                batch.alone[at, place] = speed * quota
+        return predicted_rates(batch, self._laws, tolerance=1e-4)[:, 0]
+
+
+def _demand_of(task: PendingTask) -> TaskDemand:
+    return task_demand(task.task.work, task.task.shape.requests.get(CPU, 0) / 1000)
+
+
+def _requested(shape: PodShape) -> TaskDemand:
+    """Return the demand of a pod of which only the request is known: the cores that it asks for."""
+    cores = shape.requests.get(CPU, 0) / 1000
+    per_s, weight = np.zeros(RESOURCE_COUNT), np.ones(RESOURCE_COUNT)
+    per_s[Resource.CPU], weight[Resource.CPU] = cores, cpu_weight_of_request(cores)
+    return TaskDemand(per_s, weight, 0.0, np.inf, ())
