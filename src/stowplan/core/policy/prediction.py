@@ -71,7 +71,8 @@ def predicted_rates(batch: NodeBatch, laws: PhysicsLaws, *, tolerance: float = 1
     miss_low = np.where(is_sensitive, _load(batch, rates), 0.0)
     rates = _rates_at(batch, is_sensitive.astype(np.float64), laws)
     miss_high = np.where(is_sensitive, _load(batch, rates) - 1.0, -1.0)
-    load = is_sensitive * np.where(miss_high >= 0.0, 1.0, miss_low / np.maximum(miss_low - miss_high, 1e-30))
+    first: NDArray[np.float64] = miss_low / np.maximum(miss_low - miss_high, 1e-30)
+    load = np.where(is_sensitive, np.where(miss_high >= 0.0, 1.0, first), 0.0)
     for _ in range(_LOAD_STEPS):
         rates = _rates_at(batch, load, laws)
         miss = np.where(is_sensitive, _load(batch, rates) - load, 0.0)
