@@ -43,6 +43,11 @@ class _Change:
     low_percent: float | None
     high_percent: float | None
 
+    @property
+    def is_gain(self) -> bool:
+        """Whether it is faster, and not by chance as far as can be told."""
+        return self.percent < 0.0 and (self.high_percent is None or self.high_percent < 0.0)
+
 
 def findings(experiment: ExperimentResult) -> list[str]:
     """Return the findings, the most important first, then what did not go to plan."""
@@ -50,7 +55,7 @@ def findings(experiment: ExperimentResult) -> list[str]:
     best = _best(experiment.comparison)
     if best is not None:
         found.append(_gain(best))
-        if best.percent < 0.0:
+        if best.is_gain:
             found.append(_why(experiment, best))
     return [*found, *trouble_in_words(experiment)]
 
@@ -84,7 +89,7 @@ def _gain(best: _Change) -> str:
             f"No policy completes workflows sooner than {best.baseline}; the closest, {best.policy}, "
             f"changes mean completion time by {change} ({interval})."
         )
-    if best.high_percent is not None and best.high_percent >= 0.0:
+    if not best.is_gain:
         return (
             f"No policy is beyond doubt better than {best.baseline}: the best, {best.policy}, "
             f"changes mean completion time by {change} ({interval})."
