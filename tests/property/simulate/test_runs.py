@@ -64,7 +64,7 @@ def require_no_overcommit(result: RunResult, machines: Cluster) -> None:
         assert held[:, 1].max() <= described.allocatable["memory"] + 1e-3
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(given_workload=workloads(), policy=POLICIES, seed=SEEDS)
 def test_every_task_ends_once_and_no_node_is_overcommitted(
     given_workload: Workload, policy: str, seed: int
@@ -79,7 +79,7 @@ def test_every_task_ends_once_and_no_node_is_overcommitted(
     require_no_overcommit(run, machines)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(given_workload=workloads(), policy=POLICIES, seed=SEEDS)
 def test_precedence_and_lower_bounds_hold(given_workload: Workload, policy: str, seed: int) -> None:
     run = Simulation(busy_cluster(3), given_workload, policy, seed=seed).run()
@@ -109,7 +109,7 @@ def test_precedence_and_lower_bounds_hold(given_workload: Workload, policy: str,
     assert makespan_s >= max(*paths, area_s) * (1.0 - 1e-9) - 1e-9
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(given_workload=workloads(), policy=POLICIES)
 def test_time_lost_adds_up_and_use_is_conserved(given_workload: Workload, policy: str) -> None:
     run = Simulation(busy_cluster(3), given_workload, policy, seed=0).run()
@@ -154,7 +154,7 @@ def test_one_task_at_a_time_is_never_slower_for_more_hardware(given_workload: Wo
     assert spans[1] <= spans[0] * (1.0 + 1e-12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(seed=SEEDS, policy=POLICIES)
 def test_faults_lose_no_task(seed: int, policy: str) -> None:
     faults = FaultPlan.parse(
@@ -187,7 +187,7 @@ def test_faults_lose_no_task(seed: int, policy: str) -> None:
         retry_backoff_s=3.0,
         max_retries=2,
     )
-    machines, given_workload = busy_cluster(4), busy_workload(seed, workflows=3, tasks=8)
+    machines, given_workload = busy_cluster(4), busy_workload(seed, workflows=2, tasks=8)
     run = Simulation(machines, given_workload, policy, seed=seed, faults=faults, options=options).run()
     assert not run.is_partial
     last = run.tasks.group_by("workflow", "task", maintain_order=True).last()

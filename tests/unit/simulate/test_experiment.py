@@ -47,6 +47,7 @@ def test_runs_are_stacked_by_policy_then_seed_and_compared_with_the_first() -> N
     assert part.equals(alone.tasks)
 
 
+@pytest.mark.slow
 def test_processes_change_nothing_but_the_time_it_takes(tmp_path: Path) -> None:
     seen: list[ExperimentProgress] = []
     here, there = experiment(), experiment(processes=2, progress=seen.append)
@@ -86,6 +87,7 @@ def test_an_unknown_policy_is_told_before_any_run() -> None:
     assert seen == []
 
 
+@pytest.mark.slow
 def test_a_failing_run_ends_the_experiment_in_either_mode() -> None:
     # A fault of a node that is not there is found when the run is set up.
     broken = FaultPlan.parse([{"kind": "disk-stall", "nodes": "nn", "at_s": 1, "duration_s": 1}], "faults")
@@ -116,6 +118,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_keeps_what_was_reached(processes: int, repository: Path, tmp_path: Path) -> None:
     script = tmp_path / "interrupted.py"

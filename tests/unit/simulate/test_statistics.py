@@ -40,12 +40,12 @@ def test_change_is_the_geometric_mean_ratio_with_a_t_interval() -> None:
 def test_interval_covers_the_truth_95_times_in_100() -> None:
     rng = np.random.default_rng(7)
     covered = 0
-    for _ in range(2000):
+    for _ in range(1000):
         theirs = rng.uniform(50.0, 500.0, 5)
         ours = theirs * np.exp(rng.normal(-0.1, 0.2, 5))
         change = paired_change(ours.tolist(), theirs.tolist())
         covered += change.low <= 100.0 * math.expm1(-0.1) <= change.high
-    assert 0.935 <= covered / 2000 <= 0.965
+    assert 0.93 <= covered / 1000 <= 0.97
 
 
 def test_one_pair_has_no_interval_and_equal_runs_no_change() -> None:
