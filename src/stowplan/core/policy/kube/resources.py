@@ -91,7 +91,7 @@ class ResourceScores:
         self._values: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """Return the scores by row, shape (capacity,); within an epoch always the same array, brought up to date."""
+        """Return the scores by row, shape (capacity,); within an epoch it is one array, kept up to date."""
         feed = self._feed
         if feed.epoch != self._epoch:
             self._values = self.of_rows(np.arange(feed.state.capacity, dtype=np.intp))

@@ -22,6 +22,7 @@ from stowplan.core.policy.orders.ranked import WorkflowRanks
 __all__ = ["CriticalMachine", "EarliestFinish", "OptimisticFinish", "busy_share"]
 
 _SAME = 1e-6  # finish times that differ by less than this, relative, are equal
+_SHORTEST_S = 1e-3  # tells empty nodes from busy ones for tasks that take no time
 
 
 def busy_share(rule: NodeRule) -> NDArray[np.float64]:
@@ -33,8 +34,7 @@ def busy_share(rule: NodeRule) -> NDArray[np.float64]:
 
 def earliest(rule: NodeRule, finish_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return scores that rank by finish time, then by how empty a node is, shape (capacity,)."""
-    scale = max(float(finish_s.max(initial=0.0)), 1e-9)
-    return -finish_s - _SAME * scale * busy_share(rule)
+    return -finish_s - _SAME * (finish_s + _SHORTEST_S) * busy_share(rule)
 
 
 class EarliestFinish(NodeRule):
