@@ -48,6 +48,8 @@ class Floor:
         self._site = site
         self._book = book
         self._startup_s = options.binding_s + options.pod_startup_s
+        self._start_interval_s = options.pod_start_interval_s
+        self._free_to_start_s: list[float] = [-math.inf] * len(site.nodes)
         self._last_attempt = [-1] * len(book.tasks)
         works = [(task.work, _gpu_utilisation(task.shape.gpu)) for task in book.tasks]
         distinct = list(dict.fromkeys(works))
@@ -76,7 +78,7 @@ class Floor:
             TaskStarts(
                 row=nodes,
                 profile=profiles,
-                start_s=np.full(len(tasks), now_s + startup_s if startup_s > 0.0 else math.nan),
+                start_s=self._start_times(nodes, now_s, startup_s),
                 speed=demands.speeds[demands.factor_id[tasks], site.machines.type_of[nodes]],
                 cpu_weight=demands.cpu_weight[tasks],
                 cpu_limit_cores=demands.cpu_limit_cores[tasks],
@@ -100,6 +102,17 @@ class Floor:
             kernel_ids=kernel_ids,
             ready_s=[task.ready_s for task, _ in placed],
         )
+
+    def _start_times(self, nodes: NDArray[np.int64], now_s: float, startup_s: float) -> NDArray[np.float64]:
+        """Return when tasks placed now on `nodes` begin to run, NaN: at once; a node starts one at a time."""
+        if self._start_interval_s == 0.0:
+            return np.full(len(nodes), now_s + startup_s if startup_s > 0.0 else math.nan)
+        starts: list[float] = []
+        for node in map(int, nodes):
+            start_s = max(now_s + startup_s, self._free_to_start_s[node])
+            self._free_to_start_s[node] = start_s + self._start_interval_s
+            starts.append(start_s)
+        return np.array(starts)
 
     def end(self, attempt: int, time_s: float, status: AttemptStatus) -> int:
         """Note that an attempt ended and give its resources back; return its task id."""

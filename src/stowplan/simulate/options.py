@@ -32,6 +32,18 @@ class SimulationOptions:
     pod_startup_s: float = 0.0
     """Seconds from the binding until the task runs (sandbox, image pull, container start). The node's
     requested resources are held, its real resources are not yet used."""
+    pod_start_interval_s: float = 0.0
+    """Seconds between two starts on one node, where kubelet and runtime start pods one after another."""
+    status_report_s: float = 0.0
+    """Seconds from the end of a task until the control plane hears of it; until then its requests are
+    held."""
+    submission_s: float = 0.0
+    """Seconds from hearing that all tasks before one have ended until the workflow engine submits it."""
+    scheduler_backoff_s: float = 0.0
+    """Seconds after which kube-scheduler looks again at a pod that fitted nowhere
+    (`podInitialBackoffSeconds`, 1 by its default); doubles with every failure. 0: at every change."""
+    scheduler_max_backoff_s: float = 10.0
+    """Most seconds of that back-off (`podMaxBackoffSeconds`)."""
     max_retries: int = 3
     """How often a task that was lost (out of memory, evicted, node gone) is tried again before it fails."""
     retry_backoff_s: float = 0.0
@@ -66,6 +78,10 @@ class SimulationOptions:
         if self.window_tasks is not None and self.window_tasks < 1:
             raise InvalidInput(
                 f"SimulationOptions.window_tasks is {self.window_tasks}; give at least 1, or None for all"
+            )
+        if self.window_tasks is not None and self.scheduler_backoff_s > 0.0:
+            raise InvalidInput(
+                "SimulationOptions.window_tasks and scheduler_backoff_s exclude each other; leave one out"
             )
         if self.usage_points < 2:
             raise InvalidInput(f"SimulationOptions.usage_points is {self.usage_points}; give at least 2")

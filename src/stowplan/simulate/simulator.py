@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy import Policy, make_policy
 from stowplan.errors import InternalError
 from stowplan.simulate.background import Background
+from stowplan.simulate.backoff import SchedulerBackoff
 from stowplan.simulate.book import EndStatus, TaskBook
 from stowplan.simulate.clusters.model import Cluster
 from stowplan.simulate.disturbances import Disturbances
@@ -85,7 +87,7 @@ class Simulation:
             workload: what is submitted, when; `arrivals` draws other times.
             policy: a policy or its name. A policy object must not be shared by two runs: it may keep caches.
             seed: everything that chance decides follows from it.
-            arrivals: None keeps the times of the workload.
+            arrivals: None takes the workload's own, if it has any, else its times as they are.
             rules: the operator's rule table.
             faults: what breaks.
             contention: False: tasks never slow each other down.
@@ -98,6 +100,7 @@ class Simulation:
             InvalidInput: the cluster or workload cannot be simulated; says why.
         """
         arrival_seed, fault_seed, tie_seed, drift_seed = np.random.SeedSequence(seed).spawn(4)
+        arrivals = workload.arrivals if arrivals is None else arrivals
         if arrivals is not None:
             recorded_s = [submission.time_s for submission in workload.submissions]
             workload = workload.at_times(
@@ -125,6 +128,11 @@ class Simulation:
         self.usage, self.node_usage = readings_of(cluster, workload, options)
         self._muted: dict[int, list[tuple[int, float, AttemptStatus]]] = {}  # node → ends nobody heard of yet
         self._backing_off: set[int] = set()
+        self._submitting: dict[str, PendingTask] = {}  # ready, but not yet submitted by the workflow engine
+        self._scheduler_backoff = SchedulerBackoff(
+            options.scheduler_backoff_s, options.scheduler_max_backoff_s
+        )
+        self._wakes: set[float] = set()  # times at which a back-off of the scheduler ends
         self._waits: Sequence[tuple[PendingTask, Wait]] = ()
         self._wants_cycle = False
         self._cycle_s = math.inf
@@ -269,15 +277,30 @@ class Simulation:
             node = self.floor.ledger.node[attempt]
             if conditions[node].is_mute:
                 self._muted.setdefault(node, []).append((attempt, time_s, status))
+            elif self.options.status_report_s > 0.0:
+                self._report_later(node, (attempt, time_s, status))
             else:
                 self._end(attempt, time_s, time_s, status)
+
+    def _report_later(self, node: int, end: tuple[int, float, AttemptStatus]) -> None:
+        """Hear of an end when the node's report arrives, unless it is heard of, or the node lost, before."""
+        self._muted.setdefault(node, []).append(end)
+
+        def hear(time_s: float) -> None:
+            unheard = self._muted.get(node, [])
+            if end in unheard and not self.site.conditions[node].is_mute:
+                unheard.remove(end)
+                self._end(end[0], end[1], time_s, end[2])
+
+        self._timeline.plan(end[1] + self.options.status_report_s, hear)
 
     def _end(self, attempt: int, ended_s: float, heard_s: float, status: AttemptStatus) -> None:
         """End an attempt at `ended_s` of which the control plane hears at `heard_s`."""
         task_id = self.floor.end(attempt, ended_s, status)
         self._wants_cycle = True
+        self._scheduler_backoff.note_room()
         if status == AttemptStatus.DONE:
-            self._queue(self.book.done(task_id, heard_s))
+            self._submit(self.book.done(task_id, heard_s), heard_s)
         elif self.book.attempts[task_id] > self.options.max_retries:
             self.book.failed(task_id, heard_s, EndStatus.OPEN)
         else:
@@ -292,6 +315,20 @@ class Simulation:
     def _queue_again(self, task_id: int, time_s: float) -> None:
         self._backing_off.discard(task_id)
         self._queue([self.book.pending_again(task_id, time_s)])
+
+    def _submit(self, tasks: list[PendingTask], now_s: float) -> None:
+        """Have the workflow engine submit tasks that became ready."""
+        if self.options.submission_s == 0.0 or not tasks:
+            self._queue(tasks)
+            return
+        at_s = now_s + self.options.submission_s
+        later = [replace(task, ready_s=at_s) for task in tasks]
+        self._submitting.update((task.key, task) for task in later)
+
+        def submit(_: float) -> None:
+            self._queue([task for task in later if self._submitting.pop(task.key, None) is not None])
+
+        self._timeline.plan(at_s, submit)
 
     def _queue(self, tasks: list[PendingTask]) -> None:
         if tasks:
@@ -316,6 +353,7 @@ class Simulation:
     def node_changed(self) -> None:
         """Have the scheduler look again."""
         self._wants_cycle = True
+        self._scheduler_backoff.note_room()
 
     # ---- deciding -------------------------------------------------------------------------------
 
@@ -331,7 +369,10 @@ class Simulation:
         self._cycle_s = math.inf
         seen: dict[PodShape, None] = {}  # by windows since something was last placed
         while len(self.pending):
-            report = self.engine.cycle(now_s, self.pending.window(), self.floor.running)
+            window = self._scheduler_backoff.eligible(self.pending.window(), now_s)
+            if not window:
+                break
+            report = self.engine.cycle(now_s, window, self.floor.running)
             self.cycles += 1
             self.degraded_cycles += report.degraded is not None
             self._carry_out(report, now_s)
@@ -344,10 +385,26 @@ class Simulation:
             seen.update(dict.fromkeys(looked_at))
             if self.pending.shapes <= seen.keys():
                 break
+        if self._scheduler_backoff.is_on:
+            self._plan_wake(self._scheduler_backoff.next_s(self.pending.tasks()))
         self.pending.note_backlog()
 
+    def _plan_wake(self, wake_s: float) -> None:
+        """Have a cycle at `wake_s`, when a back-off ends; inf: none."""
+
+        def wake(time_s: float) -> None:
+            self._wakes.discard(time_s)
+            self._wants_cycle = True
+
+        if wake_s < math.inf and wake_s not in self._wakes:
+            self._wakes.add(wake_s)
+            self._timeline.plan(wake_s, wake)
+
     def _carry_out(self, report: CycleReport, now_s: float) -> None:
+        unplaced = [task for task, _ in (*report.waiting, *report.infeasible)]
+        self._scheduler_backoff.note_failures(unplaced, now_s)
         if report.placed:
+            self._scheduler_backoff.forget(placed.key for _, placed in report.placed)
             self.floor.start(report.placed, now_s, self._disturbances.api_delay_s)
             self.pending.remove(
                 {placed.key for _, placed in report.placed}, [task for task, _ in report.placed]
@@ -370,7 +427,8 @@ class Simulation:
         """Whether tasks wait and nothing can change any more."""
         return (
             len(self.pending) > 0
-            and not (self.floor.running or self._wants_cycle or self._backing_off or self._cycle_s < math.inf)
+            and not (self.floor.running or self._backing_off or self._submitting)
+            and not (self._wants_cycle or self._wakes or self._cycle_s < math.inf)
             and self.book.next_arrival_s is None
             and not self.site.expects_nodes
         )
@@ -416,5 +474,5 @@ class Simulation:
         pending = {task.key for task in self.pending.tasks()}
         if len(pending) != len(self.pending):
             raise InternalError(f"{len(self.pending)} tasks are counted as pending, {len(pending)} are there")
-        backing_off = {self.book.keys[task_id] for task_id in self._backing_off}
-        self.book.validate(pending | backing_off, set(self.floor.running))
+        elsewhere = {self.book.keys[task_id] for task_id in self._backing_off} | self._submitting.keys()
+        self.book.validate(pending | elsewhere, set(self.floor.running))
