@@ -323,3 +323,36 @@ def test_the_report_judges_each_pod_alone() -> None:
     assert feasible_report(loaded.state, loaded.pending) == {
         "pods": {"default/p": expected, "default/q": expected}
     }
+
+
+def test_what_selects_a_pod_is_its_services_and_its_controller() -> None:
+    def selecting(kind: str, selector: object, *, group: str = "", name: str = "s") -> Document:
+        version = f"{group}/v1" if group else "v1"
+        return {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {"selector": selector},
+        }
+
+    owned = pod()
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "s", "controller": True}
+    owned["metadata"]["ownerReferences"] = [reference]
+    service = selecting("Service", {"app": "x"})
+    others = [selecting("Service", {"app": "y"}, name="t"), selecting("Service", None, name="u")]
+    replicas = selecting("ReplicaSet", {"matchLabels": {"tier": "1"}}, group="apps")
+    loaded = load_objects([service, *others, replicas, owned])
+    expected = LabelSelector.from_labels({"app": "x"}).and_also(Requirement("tier", Operator.IN, ("1",)))
+    assert loaded.pending[0].shape.default_spread_selector == expected
+    assert load_objects([*others, pod()]).pending[0].shape.default_spread_selector is None
+
+
+def test_a_pod_level_resize_counts_what_the_pod_has() -> None:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    bound = pod(nodeName="n", containers=containers, resources={"requests": {"cpu": "1"}})
+    bound["status"] = {
+        "allocatedResources": {"cpu": "2"},
+        "resources": {"requests": {"cpu": "4", "memory": "7"}},
+    }
+    state = load_objects([node(), bound]).state
+    assert (state.requested[0, 0], state.requested[0, 1]) == (4000, 7)

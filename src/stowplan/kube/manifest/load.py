@@ -7,6 +7,7 @@ whether or not they are among the objects. Kinds that mean nothing to placement 
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from stowplan.core.domain.events import StorageObject
 from stowplan.errors import InvalidObject
 from stowplan.kube.manifest.cursor import Cursor
 from stowplan.kube.manifest.nodes import read_namespace, read_node
+from stowplan.kube.manifest.owners import OWNER_KINDS, default_spread_selector
 from stowplan.kube.manifest.pods import read_pod_shape
 from stowplan.kube.manifest.storage import (
     default_class,
@@ -39,7 +41,7 @@ from stowplan.kube.manifest.storage import (
 
 __all__ = ["LoadedObjects", "PendingPod", "load_objects"]
 
-_NAMESPACED: Final = ("Pod", "PersistentVolumeClaim", "CSIStorageCapacity")
+_NAMESPACED: Final = ("Pod", "PersistentVolumeClaim", "CSIStorageCapacity", *OWNER_KINDS)
 _STORAGE_READERS: Final[dict[str, Callable[[str, Cursor], StorageObject]]] = {
     "PersistentVolume": read_volume,
     "StorageClass": read_class,
@@ -48,7 +50,15 @@ _STORAGE_READERS: Final[dict[str, Callable[[str, Cursor], StorageObject]]] = {
     "CSIStorageCapacity": read_capacity,
     "VolumeAttachment": read_attachment,
 }
-_USED: Final = ("Node", "Pod", "Namespace", "PriorityClass", "PersistentVolumeClaim", *_STORAGE_READERS)
+_USED: Final = (
+    "Node",
+    "Pod",
+    "Namespace",
+    "PriorityClass",
+    "PersistentVolumeClaim",
+    *_STORAGE_READERS,
+    *OWNER_KINDS,
+)
 _GROUPS: Final = {
     "StorageClass": "storage.k8s.io",
     "CSINode": "storage.k8s.io",
@@ -56,6 +66,7 @@ _GROUPS: Final = {
     "CSIStorageCapacity": "storage.k8s.io",
     "VolumeAttachment": "storage.k8s.io",
     "PriorityClass": "scheduling.k8s.io",
+    **OWNER_KINDS,
 }
 
 
@@ -178,11 +189,15 @@ def _load_pods(state: ClusterState, found: dict[str, list[_Object]]) -> Iterator
         priorities[item.name] for item in found["PriorityClass"] if item.cursor["globalDefault"].flag()
     ]
     default_priority = min(defaults, default=0)
+    owners = {(kind, item.namespace, item.name): item.cursor for kind in OWNER_KINDS for item in found[kind]}
     for item in found["Pod"]:
         cursor = item.cursor
         node_name = cursor["spec"]["nodeName"].text()
         is_deleting = cursor["metadata"]["deletionTimestamp"].is_set
         shape = read_pod_shape(item.namespace, item.name, cursor, priorities, default_priority)
+        if owners:
+            selector = default_spread_selector(item.namespace, cursor, owners)
+            shape = dataclasses.replace(shape, default_spread_selector=selector)
         if cursor["status"]["phase"].text() in ("Succeeded", "Failed"):
             continue
         uid = cursor["metadata"]["uid"].text()

@@ -8,11 +8,18 @@ pod-level limits.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from stowplan.core.constraints.requests import Container, PodRequests, aggregate, effective_requests
+from stowplan.core.constraints.requests import (
+    Container,
+    PodRequests,
+    aggregate,
+    effective_requests,
+    maximum,
+)
 from stowplan.core.domain import (
     PODS,
     HostPort,
@@ -272,7 +279,19 @@ def _with_status(cursor: Cursor, wanted: PodRequests, statuses: dict[str, Cursor
         )
 
     allocated, actual = variant("allocated"), variant("actual", "allocated")
-    return [allocated, actual] if is_infeasible else [wanted, allocated, actual]
+    status = cursor["status"]
+    given = {"allocated": status["allocatedResources"], "actual": status["resources"]["requests"]}
+    if all(one.is_set for one in given.values()):
+        allocated, actual = (
+            PodRequests([Container(given[name].quantities())], overhead=wanted.overhead)
+            for name in ("allocated", "actual")
+        )
+    pod_level = wanted.pod_level
+    if pod_level and status["resources"].is_set:
+        spec_level = _NO_AMOUNTS if is_infeasible else pod_level
+        pod_level = maximum(spec_level, *(one.quantities() for one in given.values()))
+    variants = [allocated, actual] if is_infeasible else [wanted, allocated, actual]
+    return [dataclasses.replace(one, overhead=wanted.overhead, pod_level=pod_level) for one in variants]
 
 
 # ---- volumes ----
