@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stowplan.errors import InvalidFile
 from stowplan.simulate.clusters import load_cluster
 from stowplan.simulate.workloads import load_workload
-from stowplan.simulate.workloads.nextflow import node_factors
+from stowplan.simulate.workloads.nextflow import node_factors, workflow_of
 from stowplan.simulate.workloads.nextflow_graph import infer_edges, name_tasks, parse_process_graph
 from stowplan.simulate.workloads.nextflow_trace import TraceRow, parse_trace
 
@@ -188,6 +190,31 @@ def test_tasks_without_tags_pair_up_in_order() -> None:
 def test_an_edge_that_the_drawing_lost_is_found_by_sample_and_time() -> None:
     trace = line(1, "A", "s1", 0, 10) + line(2, "A", "s2", 0, 19) + line(3, "B", "s1", 20, 25)
     assert edges_of(trace, graph(("A", "X"), ("X", "B")) + graph(("A", "X"))) == {("A (s1)", "B (s1)")}
+
+
+@given(st.data())
+def test_no_graph_and_no_times_give_a_cycle(data: st.DataObject) -> None:
+    processes = ("A", "B", "C")
+    trace = ""
+    for number in range(data.draw(st.integers(1, 12))):
+        submit = data.draw(st.integers(0, 12))
+        complete = submit + 1 + data.draw(st.integers(0, 3))
+        process, tag = (
+            data.draw(st.sampled_from(processes)),
+            data.draw(st.sampled_from(("-", "s1", "s2", "s1_x"))),
+        )
+        trace += line(number, process, tag, submit, complete)
+    drawn = data.draw(
+        st.lists(st.tuples(st.sampled_from(processes), st.sampled_from((*processes, "groupTuple"))))
+    )
+    rows, _ = parse_trace(HEADER + trace, "t")
+    named = name_tasks(rows)
+    before = parse_process_graph(
+        graph(("A", "B"), ("groupTuple", "C"), *drawn, operators=("groupTuple",)), "g"
+    )
+    workflow = workflow_of("w", named, before, {})  # refuses cycles, dangling and double edges
+    for parent, child in workflow.edges:
+        assert named[parent].complete_s <= named[child].submit_s + 1.0
 
 
 # ---- whole workloads --------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ Nextflow draws processes and channel operators (`dag.html`, Cytoscape elements),
 it creates anew start at an origin without an edge. A task is submitted once its inputs are there, so for a
 task t and a process Q before it in the graph:
 
-1. Only tasks of Q that completed before t was submitted can be parents (pods' times have a resolution of 1
-s). 2. When Q or t's process has one task, all of those are.
+1. A task of Q can be a parent when it was submitted before t and completed by the time t was (pods' times
+have a resolution of one second). So, whatever is drawn, no cycle comes out.
+2. When Q or t's process has one task, all of those are parents.
 3. When an operator between them lets nothing through until its channel is closed (`groupTuple`, `collect` …)
-and all of Q was complete before the first task of t's process, all of Q are.
+   and all of Q was complete before the first task of t's process, all of Q are.
 4. Else those of the same tag are; when Q has none, those whose tag names the same sample (the words of one
-tag are among the words of the other).
+   tag are among the words of the other).
 5. Without tags, tasks pair up in order when the processes have as many tasks as each other: the k-th
 submitted follows the k-th completed. Otherwise t follows the one that completed last before it was submitted.
 
@@ -115,75 +116,74 @@ def infer_edges(
     run: Mapping[str, TraceRow], before: Mapping[str, Mapping[str, bool]]
 ) -> tuple[tuple[str, str], ...]:
     """Return (parent, child) names of one run, named by `name_tasks`, by the rules of the module."""
-    by_process: dict[str, list[str]] = {}
-    for name, row in run.items():
-        by_process.setdefault(row.process, []).append(name)
-    words = {name: frozenset(re.findall(r"[A-Za-z0-9.]+", row.tag)) for name, row in run.items()}
+    history = _History(run)
     edges: list[tuple[str, str]] = []
-    for process, children in by_process.items():
+    for process, children in history.by_process.items():
         parents_of: dict[str, list[str]] = {child: [] for child in children}
         for parent, is_barred in sorted(before.get(process, {}).items()):
-            if parent in by_process:
-                pair = _Pair(run, words, by_process[parent], children, is_barred=is_barred)
+            if parent in history.by_process:
+                pair = _Pair(history, history.by_process[parent], children, is_barred=is_barred)
                 for child in children:
                     parents_of[child] += pair.parents(child)
         for child, parents in parents_of.items():
-            edges += ((parent, child) for parent in parents or _lost_parent(run, words, child))
+            edges += ((parent, child) for parent in parents or history.lost_parent(child))
     return tuple(edges)
 
 
+class _History:
+    """Who ended before whom in one run, and who belongs to the same sample."""
+
+    def __init__(self, run: Mapping[str, TraceRow]) -> None:
+        self.run = run
+        self.by_process: dict[str, list[str]] = {}  # names in order of submission
+        for name, row in run.items():
+            self.by_process.setdefault(row.process, []).append(name)
+        self._order = {name: position for position, name in enumerate(run)}
+        self._words = {name: frozenset(re.findall(r"[A-Za-z0-9.]+", row.tag)) for name, row in run.items()}
+        self._first_s = min(row.submit_s for row in run.values())
+
+    def can_precede(self, parent: str, child: str) -> bool:
+        completed_s, submitted_s = self.run[parent].complete_s, self.run[child].submit_s
+        return self._order[parent] < self._order[child] and completed_s <= submitted_s + _RESOLUTION_S
+
+    def is_same_tag(self, one: str, other: str) -> bool:
+        return bool(self._words[one]) and self.run[one].tag == self.run[other].tag
+
+    def is_same_sample(self, one: str, other: str) -> bool:
+        first, second = self._words[one], self._words[other]
+        return bool(first and second) and (first <= second or second <= first)
+
+    def lost_parent(self, child: str) -> list[str]:
+        if self.run[child].submit_s <= self._first_s + _FIRST_ROUND_S:
+            return []
+        earlier = [
+            name
+            for name in self.run
+            if self.can_precede(name, child) and (not self._words[child] or self.is_same_sample(name, child))
+        ]
+        return [max(earlier, key=lambda name: self.run[name].complete_s)] if earlier else []
+
+
 class _Pair:
-    """Two processes, one before the other, in one run."""
+    """Two processes, one before the other."""
 
     def __init__(
-        self,
-        run: Mapping[str, TraceRow],
-        words: Mapping[str, frozenset[str]],
-        candidates: Sequence[str],
-        children: Sequence[str],
-        *,
-        is_barred: bool,
+        self, history: _History, candidates: Sequence[str], children: Sequence[str], *, is_barred: bool
     ) -> None:
-        self.run = run
-        self.words = words
-        self.candidates = sorted(candidates, key=lambda name: run[name].complete_s)
-        self.children = children  # in order of submission
-        last_complete_s = run[self.candidates[-1]].complete_s
-        self.collects = is_barred and last_complete_s <= run[children[0]].submit_s + _RESOLUTION_S
+        self._history = history
+        self._candidates = sorted(candidates, key=lambda name: history.run[name].complete_s)
+        self._children = children
+        self._collects = is_barred and history.can_precede(self._candidates[-1], children[0])
 
     def parents(self, child: str) -> list[str]:
-        submitted_s = self.run[child].submit_s + _RESOLUTION_S
-        feasible = [name for name in self.candidates if self.run[name].complete_s <= submitted_s]
-        if len(self.candidates) == 1 or len(self.children) == 1 or self.collects or not feasible:
+        history = self._history
+        feasible = [name for name in self._candidates if history.can_precede(name, child)]
+        if len(self._candidates) == 1 or len(self._children) == 1 or self._collects or not feasible:
             return feasible
-        for is_related in (self._same_tag, self._same_sample):
-            if any(is_related(name, child) for name in self.candidates):
+        for is_related in (history.is_same_tag, history.is_same_sample):
+            if any(is_related(name, child) for name in self._candidates):
                 return [name for name in feasible if is_related(name, child)]
-        if len(self.candidates) == len(self.children):
-            paired = self.candidates[self.children.index(child)]
+        if len(self._candidates) == len(self._children):
+            paired = self._candidates[self._children.index(child)]
             return [paired] if paired in feasible else [feasible[-1]]
         return [feasible[-1]]
-
-    def _same_tag(self, one: str, other: str) -> bool:
-        return bool(self.words[one]) and self.run[one].tag == self.run[other].tag
-
-    def _same_sample(self, one: str, other: str) -> bool:
-        return _is_same_sample(self.words[one], self.words[other])
-
-
-def _is_same_sample(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one and other) and (one <= other or other <= one)
-
-
-def _lost_parent(run: Mapping[str, TraceRow], words: Mapping[str, frozenset[str]], child: str) -> list[str]:
-    submitted_s = run[child].submit_s
-    if submitted_s <= min(row.submit_s for row in run.values()) + _FIRST_ROUND_S:
-        return []
-    earlier = [
-        name
-        for name, row in run.items()
-        if name != child
-        and row.complete_s <= submitted_s + _RESOLUTION_S
-        and (not words[child] or _is_same_sample(words[name], words[child]))
-    ]
-    return [max(earlier, key=lambda name: run[name].complete_s)] if earlier else []
