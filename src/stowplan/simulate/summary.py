@@ -78,6 +78,7 @@ def summary_frame(record: RunRecord, tasks: pl.DataFrame, workflows: pl.DataFram
         **{f"{column.removesuffix('_s')}_total_s": amount for column, amount in slow_s.items()},
         **_waste(record),
     }
+    kernel = record.kernel.statistics()
     counts: dict[str, int] = {
         "workflows": workflows.height,
         "workflows_done": int((workflows["status"] == "done").sum()),
@@ -97,7 +98,8 @@ def summary_frame(record: RunRecord, tasks: pl.DataFrame, workflows: pl.DataFram
         "cycles": record.cycles,
         "degraded_cycles": record.degraded_cycles,
         "faults": record.faults,
-        "kernel_events": record.kernel.statistics().events,
+        "kernel_events": kernel.events,
+        "kernel_unsettled": kernel.unsettled,
     }
     return with_run(
         record,
