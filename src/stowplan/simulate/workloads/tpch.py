@@ -1,10 +1,9 @@
 """Reader of TPC-H stages on Spark: 22 queries at 7 scales, measured task durations by number of executors.
 
 JSON: scale ("2g" …) → query → `adjacency` (stage × stage, 1: row before column), `stage_to_node`, and for
-each stage
-`first_wave`, `rest_wave` and `fresh_durations`, each from the number of executors to a list of task durations
-in milliseconds. A first wave that ran on executors just started is slower: those durations are the fresh
-ones.
+each stage `first_wave`, `rest_wave` and `fresh_durations`, each from the number of executors to a list of
+task durations in milliseconds. A first wave on executors just started is slower: those are the fresh
+durations.
 
 A stage becomes one pod that gangs `min(tasks, executors)` executors of one core each. Its time is that of its
 waves at the measured number of executors nearest to what it got: the mean first wave, then the mean later
