@@ -133,9 +133,7 @@ def test_pods() -> None:
         "b,2000,512,0,0,,BE,Pending,30,70,",
         "c,1,1,2,1000,T4|P100,LS,X,5,9,6",
     )
-    text = PODS + "
-".join(rows) + "
-"
+    text = PODS + "\n".join(rows) + "\n"
     workload = openb.parse_pods(text, "x/pods.csv.gz")
     assert [(s.workflow.name, s.time_s) for s in workload.submissions] == [
         ("c", 5.0),
