@@ -19,6 +19,7 @@ from stowplan.core.domain import Change, ClusterState, PodShape
 __all__ = ["ChangeBatch", "PodJournal", "Relevance", "journal_of"]
 
 _LIMIT: Final = 131072
+_SHAPE_LIMIT: Final = 65536
 _FIRST_SIZE: Final = 1024
 _NOTHING: Final = -1
 
@@ -63,6 +64,7 @@ class PodJournal:
         "_sequence_of_other",
         "_start",
         "groups",
+        "mounts",
         "ports",
         "repels",
         "volumes",
@@ -77,25 +79,36 @@ class PodJournal:
         self._rows: NDArray[np.intp] = np.zeros(_FIRST_SIZE, dtype=np.intp)
         self._ids: NDArray[np.int32] = np.zeros((_FIRST_SIZE, 4), dtype=np.int32)
         self._sequence_of_other = self._start - 1  # of the last change that was not about a pod
+        self.mounts: NDArray[np.int64] = np.zeros(state.capacity, dtype=np.int64)
+        for pod, row in state.pods.values():
+            self.mounts[row] += len(pod.shape.volumes)
+
+    @property
+    def sequence_of_other(self) -> int:
+        """Number of the last change that was not about a pod, as of the last catching up."""
+        return self._sequence_of_other
 
     def since(self, state: ClusterState, sequence: int, changes: list[Change]) -> ChangeBatch | None:
         """Return the digest of `changes`, which are those after `sequence`.
 
         None: they are no longer kept, or not all of them are about pods.
         """
-        self._catch_up(state)
+        self.catch_up(state)
         if sequence < self._start or sequence <= self._sequence_of_other:
             return None
         kept = slice(sequence - self._start, self._count)
         return ChangeBatch(changes, self._rows[kept], self._ids[kept])
 
-    def _catch_up(self, state: ClusterState) -> None:
+    def catch_up(self, state: ClusterState) -> None:
+        """Digest the changes since the last call."""
         missing = state.changes_since(self._start + self._count)
-        if missing is None or self._count > _LIMIT:
-            self._start = state.sequence
-            self._sequence_of_other = self._start - 1
-            self._count = 0
+        if missing is None or self._count > _LIMIT or len(self._ids_of) > _SHAPE_LIMIT:
+            self.__init__(state)
             return
+        if len(self.mounts) < state.capacity:
+            self.mounts = np.concatenate(
+                [self.mounts, np.zeros(state.capacity - len(self.mounts), dtype=np.int64)]
+            )
         while self._count + len(missing) > len(self._rows):
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
             self._ids = np.concatenate([self._ids, np.zeros_like(self._ids)])
@@ -107,6 +120,7 @@ class PodJournal:
                 ids = self._ids_of.get(shape)
                 if ids is None:
                     ids = self._ids_of[shape] = self._digest(shape)
+                self.mounts[change.row] += change.by * len(shape.volumes)
                 self._rows[self._count] = change.row
                 self._ids[self._count] = ids
             self._count += 1
@@ -125,7 +139,7 @@ _JOURNALS: Final[WeakKeyDictionary[ClusterState, PodJournal]] = WeakKeyDictionar
 
 
 def journal_of(state: ClusterState) -> PodJournal:
-    """Return the one digest of a state's journal."""
+    """Return the one digest of a state's journal, which all that follow the state share."""
     journal = _JOURNALS.get(state)
     if journal is None:
         journal = _JOURNALS[state] = PodJournal(state)
@@ -135,12 +149,13 @@ def journal_of(state: ClusterState) -> PodJournal:
 class Relevance:
     """Which ids concern one filter, found out once per id."""
 
-    __slots__ = ("_is_relevant", "_judge", "_judged")
+    __slots__ = ("_is_relevant", "_judge", "_judged", "_shapes")
 
     def __init__(self, judge: Callable[[PodShape], bool]) -> None:
         """Ask `judge` about a shape that stands for an id."""
         self._judge = judge
         self._judged: list[bool] = []
+        self._shapes: list[PodShape] = []
         self._is_relevant: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
 
     def clear(self) -> None:
@@ -150,6 +165,9 @@ class Relevance:
 
     def of(self, ids: NDArray[np.int32], shapes: list[PodShape]) -> NDArray[np.bool_]:
         """Tell which of `ids` concern the filter, shape (changes,); `shapes` stand for the ids."""
+        if shapes is not self._shapes:  # other ids than before
+            self.clear()
+            self._shapes = shapes
         known = len(self._judged)
         if known < len(shapes):
             self._judged += [self._judge(shape) for shape in shapes[known:]]

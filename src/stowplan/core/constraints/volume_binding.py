@@ -18,14 +18,18 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
 from stowplan.core.constraints.matching import requirement_met, terms_met
+from stowplan.core.constraints.storage_tables import storage_tables
 from stowplan.core.domain import (
     BindingMode,
     ChangeKind,
     ClusterState,
     LabelSelector,
+    NodeSelectorTerm,
+    Operator,
     PersistentVolume,
     PersistentVolumeClaim,
     PodShape,
+    Requirement,
     StorageClass,
 )
 
@@ -115,11 +119,9 @@ class VolumeBinding(NodeFilter):
         reserved: list[PersistentVolume] = []
         free: list[PersistentVolume] = []
         modes = set(claim.access_modes)
-        volumes = self._state.storage.volumes.values()
-        for volume in sorted(volumes, key=lambda volume: (volume.capacity_bytes, volume.name)):
+        for volume in storage_tables(self._state).volumes_by_class.get(claim.storage_class or "", ()):
             if (
-                volume.storage_class != (claim.storage_class or "")
-                or volume.capacity_bytes < claim.request_bytes
+                volume.capacity_bytes < claim.request_bytes
                 or volume.volume_mode != claim.volume_mode
                 or (volume.attributes_class or "") != (claim.attributes_class or "")
                 or volume.is_deleting
@@ -172,6 +174,11 @@ class VolumeBinding(NodeFilter):
     def _matched(self, rows: Rows) -> list[tuple[PersistentVolumeClaim, _Mask]]:
         """Match claims with volumes on each row; return the claims and where they found one."""
         count = len(row_numbers(self._state, rows))
+        if len(self._to_match) == 1:
+            claim = self._to_match[0]
+            reserved, free = self._candidates[claim.namespace, claim.name]
+            volumes = reserved[:1] or free
+            return [(claim, self._reached_by_any(volumes, rows, count))]
         taken: dict[str, _Mask] = {}
         reach: dict[str, _Mask] = {}
         result: list[tuple[PersistentVolumeClaim, _Mask]] = []
@@ -192,6 +199,29 @@ class VolumeBinding(NodeFilter):
                 is_open &= ~(is_untaken if volume.claim is not None else here)
             result.append((claim, found))
         return result
+
+    def _reached_by_any(self, volumes: list[PersistentVolume], rows: Rows, count: int) -> _Mask:
+        """Tell which of `rows` any of the volumes reaches.
+
+        Local volumes differ in the one value of one label: those are looked up together.
+        """
+        values: dict[str, set[str]] = {}
+        others: set[tuple[NodeSelectorTerm, ...]] = set()
+        for volume in volumes:
+            terms = volume.node_affinity
+            if terms is None:
+                return np.ones(count, dtype=np.bool_)
+            only = terms[0].expressions[0] if len(terms) == 1 and len(terms[0].expressions) == 1 else None
+            if only is not None and only.operator is Operator.IN:
+                values.setdefault(only.key, set()).update(only.values)
+            else:
+                others.add(terms)
+        reached = np.zeros(count, dtype=np.bool_)
+        for key, accepted in values.items():
+            reached |= requirement_met(self._state, Requirement(key, Operator.IN, tuple(accepted)), rows)
+        for terms in others:
+            reached |= terms_met(self._state, terms, rows, with_fields=False)
+        return reached
 
     def _may_provision(self, claim: PersistentVolumeClaim, rows: Rows) -> _Mask:
         """Tell on which of `rows` a volume for the claim could be made."""

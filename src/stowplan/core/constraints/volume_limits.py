@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
+from stowplan.core.constraints.journal import journal_of
+from stowplan.core.constraints.storage_tables import storage_tables
 from stowplan.core.domain import ChangeKind, ClusterState, CsiNode, PodShape
 
 __all__ = ["MIGRATED_DRIVER_OF", "NodeVolumeLimits"]
@@ -47,7 +49,6 @@ class NodeVolumeLimits(NodeFilter):
         self._error = ""
         self._wanted: dict[_Volume, bool] = {}  # volume → whether only nodes with a CSINode count it
         self._required_drivers: set[str] = set()
-        self._attached_to: dict[str, set[_Volume]] = {}
         self._volume_of: dict[tuple[str, str], tuple[_Volume, bool] | None] = {}
 
     @staticmethod
@@ -83,17 +84,6 @@ class NodeVolumeLimits(NodeFilter):
             described = storage.csi_drivers.get(driver)
             if described is not None and described.must_be_on_node:
                 self._required_drivers.add(driver)
-        self._find_attachments()
-
-    def _find_attachments(self) -> None:
-        storage = self._state.storage
-        self._attached_to = {}
-        for attachment in storage.attachments.values():
-            volume = storage.volumes.get(attachment.volume)
-            is_native = volume is not None and volume.in_tree_plugin is None and volume.csi_driver is not None
-            if volume is not None and is_native and attachment.attacher:
-                held = (attachment.attacher, volume.csi_handle or "")
-                self._attached_to.setdefault(attachment.node, set()).add(held)
 
     def _resolve(self, namespace: str, name: str) -> tuple[_Volume, bool] | None:
         """Return a claim's volume and whether only nodes with a CSINode count it; None: it does not count."""
@@ -142,21 +132,29 @@ class NodeVolumeLimits(NodeFilter):
         if not self._wanted:
             return None
         refused = np.zeros(len(numbers), dtype=np.bool_)
-        csi_nodes, nodes = self._state.storage.csi_nodes, self._state.nodes
-        drivers = {driver for driver, _ in self._wanted}
-        for place, number in enumerate(numbers):
-            row = int(number)
-            node = nodes[row]
-            csi_node = csi_nodes.get(node.name) if node is not None else None
-            if node is None or (csi_node is None and not self._required_drivers):
-                continue
-            if (
-                csi_node is None
-                or self._required_drivers
-                or any(d in drivers and c is not None for d, c in csi_node.limits)
-            ):
-                refused[place] = self._problem(row, node.name, csi_node) is not None
+        csi_nodes = self._state.storage.csi_nodes
+        for place in np.flatnonzero(self._could_be_full()[numbers] & self._state.is_node[numbers]):
+            row = int(numbers[place])
+            name = self._state.node(row).name
+            refused[place] = self._problem(row, name, csi_nodes.get(name)) is not None
         return refused
+
+    def _could_be_full(self) -> NDArray[np.bool_]:
+        """Tell which rows need a closer look, shape (capacity,).
+
+        A row attaches at most one volume per volume of its pods, and those of its attachments.
+        """
+        tables = storage_tables(self._state)
+        used = journal_of(self._state).mounts + tables.attached_count
+        could = np.zeros(self._state.capacity, dtype=np.bool_)
+        for driver in {driver for driver, _ in self._wanted}:
+            limit = tables.limits.get(driver)
+            if limit is not None:
+                could |= used + sum(other == driver for other, _ in self._wanted) > limit
+        for driver in self._required_drivers:
+            is_installed = tables.is_installed.get(driver)
+            could |= True if is_installed is None else ~is_installed
+        return could
 
     def refuses(self, row: int) -> bool:
         """Tell whether one row cannot attach them."""
@@ -185,7 +183,7 @@ class NodeVolumeLimits(NodeFilter):
         held = set[_Volume]() if is_empty else self._held_on(row)
         new = wanted - held
         if not is_empty:
-            held |= self._attached_to.get(node_name, set())
+            held |= storage_tables(self._state).attached.get(node_name, set())
         for driver in sorted({driver for driver, _ in new}):
             limit = bounded.get(driver)
             if limit is None:
