@@ -14,7 +14,7 @@ from stowplan.simulate.workloads import Poisson
 __all__ = ["run_demo"]
 
 _BASELINE: Final = "kube-scheduler"
-_POLICIES: Final = (_BASELINE, "srpt", "heft", "peft")
+_POLICIES: Final = (_BASELINE, "srpt", "heft", "srpt-physics")
 _WORKLOAD_SEED: Final = 20
 
 

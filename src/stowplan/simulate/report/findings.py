@@ -108,15 +108,26 @@ def _why(experiment: ExperimentResult, best: _Change) -> str:
         key=lambda item: -item[0],
     )
     reasons = [
-        f"{ours[column]:.1f} % instead of {theirs[column]:.1f} % to {_REASONS[cause]}"
+        f"{_plain(ours[column])} % instead of {_plain(theirs[column])} % to {_REASONS[cause]}"
         for points, cause, column in saved[:_MOST_REASONS]
         if points >= _WORTH_NAMING_PERCENT
     ]
-    if reasons:
-        return f"Why: of the time that they take undisturbed, tasks lose {', '.join(reasons)}.".replace(
-            "-", "−"
-        )
-    return (
-        "Why: the order of tasks, not physics. They are slowed by others as much as under "
-        f"{best.baseline}, but those that hold up their workflow run sooner."
+    ours_s, theirs_s = (
+        1.0 + sum(row[c] for c in SLOWDOWN_COLUMNS.values()) / 100.0 for row in (ours, theirs)
     )
+    shorter_percent = 100.0 * (ours_s / theirs_s - 1.0)
+    words: list[str] = []
+    if reasons:
+        words.append(f"Why: of the time that they take undisturbed, tasks lose {', '.join(reasons)}.")
+    if shorter_percent > best.percent / 2.0:
+        beginning = "Most of the gain comes" if reasons else "Why: the gain comes"
+        more = "less" if shorter_percent < 0.0 else "more"
+        words.append(
+            f"{beginning} from the order in which tasks run: tasks themselves take {abs(shorter_percent):.1f} % "
+            f"{more} time, but those that hold up their workflow run sooner."
+        )
+    return " ".join(words)
+
+
+def _plain(percent: float) -> str:
+    return f"{percent:.1f}".replace("-", "−")
