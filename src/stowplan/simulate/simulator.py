@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -29,14 +28,13 @@ from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy import Policy, make_policy
 from stowplan.errors import InternalError
 from stowplan.simulate.background import Background
-from stowplan.simulate.backoff import SchedulerBackoff
 from stowplan.simulate.book import EndStatus, TaskBook
 from stowplan.simulate.clusters.model import Cluster
+from stowplan.simulate.control_plane import ControlPlane
 from stowplan.simulate.disturbances import Disturbances
 from stowplan.simulate.faults import NO_FAULTS, FaultPlan
 from stowplan.simulate.floor import Floor
-from stowplan.simulate.kernel import EventKind, KernelEvents, Wake
-from stowplan.simulate.ledger import AttemptStatus
+from stowplan.simulate.kernel import Wake
 from stowplan.simulate.options import SimulationOptions
 from stowplan.simulate.pending import PendingQueue
 from stowplan.simulate.progress import Observer, RunProgress
@@ -53,11 +51,6 @@ from stowplan.simulate.workloads.model import Workload
 __all__ = ["Simulation"]
 
 _ENDS = Wake.FINISHED | Wake.OOM_KILLED | Wake.EVICTED
-_STATUS_OF = {
-    int(EventKind.FINISHED): AttemptStatus.DONE,
-    int(EventKind.OOM_KILLED): AttemptStatus.OOM_KILLED,
-    int(EventKind.EVICTED): AttemptStatus.EVICTED,
-}
 _STEPS_PER_OBSERVATION = 256
 _DEFAULT_OPTIONS = SimulationOptions()
 
@@ -122,19 +115,20 @@ class Simulation:
         self.degraded_cycles = 0
         self.refused: dict[int, str] = {}  # task id → why it never ran
         self._timeline = Timeline()
-        stage = Stage(self.site, self._timeline, self, options)
+        self._control = ControlPlane(
+            site=self.site,
+            book=self.book,
+            floor=self.floor,
+            pending=self.pending,
+            timeline=self._timeline,
+            options=options,
+        )
+        stage = Stage(self.site, self._timeline, self._control, options)
         self._disturbances = Disturbances(stage, cluster, faults, fault_seed)
         self._background = Background(stage, cluster, drift_seed)
         self.usage, self.node_usage = readings_of(cluster, workload, options)
-        self._muted: dict[int, list[tuple[int, float, AttemptStatus]]] = {}  # node → ends nobody heard of yet
-        self._backing_off: set[int] = set()
-        self._submitting: dict[str, PendingTask] = {}  # ready, but not yet submitted by the workflow engine
-        self._scheduler_backoff = SchedulerBackoff(
-            options.scheduler_backoff_s, options.scheduler_max_backoff_s
-        )
         self._wakes: set[float] = set()  # times at which a back-off of the scheduler ends
         self._waits: Sequence[tuple[PendingTask, Wait]] = ()
-        self._wants_cycle = False
         self._cycle_s = math.inf
         self._is_quiet = True  # no event since the last reading
         self._stop_requested = False
@@ -241,119 +235,25 @@ class Simulation:
         # 2. What ended.
         if len(events):
             self._is_quiet = False
-            self._take_in(events)
+            for kernel_id in self._control.take_in(events):
+                self._background.ended(kernel_id)
         # 3. What broke, recovered or began beside our work.
         if self._timeline.next_s <= now_s:
             self._timeline.run_due(now_s)
         # 4. Who arrived.
         while arrival_s is not None and arrival_s <= now_s:
-            self._queue(book.arrive())
+            self._control.queue(book.arrive())
             arrival_s = book.next_arrival_s
         if self.usage.next_s <= now_s or self.node_usage.next_s <= now_s:
             self._read_usage(now_s)
         # 5. Decide.
-        if self._wants_cycle and self._cycle_s == math.inf:
+        if self._control.wants_cycle and self._cycle_s == math.inf:
             self._cycle_s = self._next_cycle_s(now_s)
         if self._cycle_s <= now_s:
             self._decide(now_s)
         # 6. Nothing left to happen.
         while self._is_starving():
             self._end_starved(now_s)
-
-    # ---- what ended -----------------------------------------------------------------------------
-
-    def _take_in(self, events: KernelEvents) -> None:
-        conditions = self.site.conditions
-        for kind, kernel_id, time_s in zip(
-            events.kind.tolist(), events.task.tolist(), events.time_s.tolist(), strict=True
-        ):
-            status = _STATUS_OF.get(kind)
-            if status is None:
-                continue
-            attempt = self.floor.attempt_of.pop(kernel_id, -1)
-            if attempt < 0:
-                self._background.ended(kernel_id)
-                continue
-            node = self.floor.ledger.node[attempt]
-            if conditions[node].is_mute:
-                self._muted.setdefault(node, []).append((attempt, time_s, status))
-            elif self.options.status_report_s > 0.0:
-                self._report_later(node, (attempt, time_s, status))
-            else:
-                self._end(attempt, time_s, time_s, status)
-
-    def _report_later(self, node: int, end: tuple[int, float, AttemptStatus]) -> None:
-        """Hear of an end when the node's report arrives, unless it is heard of, or the node lost, before."""
-        self._muted.setdefault(node, []).append(end)
-
-        def hear(time_s: float) -> None:
-            unheard = self._muted.get(node, [])
-            if end in unheard and not self.site.conditions[node].is_mute:
-                unheard.remove(end)
-                self._end(end[0], end[1], time_s, end[2])
-
-        self._timeline.plan(end[1] + self.options.status_report_s, hear)
-
-    def _end(self, attempt: int, ended_s: float, heard_s: float, status: AttemptStatus) -> None:
-        """End an attempt at `ended_s` of which the control plane hears at `heard_s`."""
-        task_id = self.floor.end(attempt, ended_s, status)
-        self._wants_cycle = True
-        self._scheduler_backoff.note_room()
-        if status == AttemptStatus.DONE:
-            self._submit(self.book.done(task_id, heard_s), heard_s)
-        elif self.book.attempts[task_id] > self.options.max_retries:
-            self.book.failed(task_id, heard_s, EndStatus.OPEN)
-        else:
-            self.book.retry(task_id)
-            back_off_s = self.options.retry_backoff_s * 2.0 ** (self.book.attempts[task_id] - 1)
-            if back_off_s == 0.0:
-                self._queue([self.book.pending_again(task_id, heard_s)])
-            else:
-                self._backing_off.add(task_id)
-                self._timeline.plan(heard_s + back_off_s, lambda time_s: self._queue_again(task_id, time_s))
-
-    def _queue_again(self, task_id: int, time_s: float) -> None:
-        self._backing_off.discard(task_id)
-        self._queue([self.book.pending_again(task_id, time_s)])
-
-    def _submit(self, tasks: list[PendingTask], now_s: float) -> None:
-        """Have the workflow engine submit tasks that became ready."""
-        if self.options.submission_s == 0.0 or not tasks:
-            self._queue(tasks)
-            return
-        at_s = now_s + self.options.submission_s
-        later = [replace(task, ready_s=at_s) for task in tasks]
-        self._submitting.update((task.key, task) for task in later)
-
-        def submit(_: float) -> None:
-            self._queue([task for task in later if self._submitting.pop(task.key, None) is not None])
-
-        self._timeline.plan(at_s, submit)
-
-    def _queue(self, tasks: list[PendingTask]) -> None:
-        if tasks:
-            self.pending.add(tasks)
-            self._wants_cycle = True
-
-    # ---- what disturbances ask ------------------------------------------------------------------
-
-    def lose_pods(self, node: int, time_s: float) -> None:
-        """Give up every pod bound to the node; each is tried again or fails."""
-        ended = {attempt for attempt, _, _ in self._muted.pop(node, ())}
-        for attempt in self.floor.attempts_on(node):
-            if attempt not in ended:
-                self.floor.stop(attempt)
-            self._end(attempt, time_s, time_s, AttemptStatus.NODE_LOST)
-
-    def hear_from(self, node: int, time_s: float) -> None:
-        """Take in what ended on the node while nobody heard of it."""
-        for attempt, ended_s, status in self._muted.pop(node, ()):
-            self._end(attempt, ended_s, time_s, status)
-
-    def node_changed(self) -> None:
-        """Have the scheduler look again."""
-        self._wants_cycle = True
-        self._scheduler_backoff.note_room()
 
     # ---- deciding -------------------------------------------------------------------------------
 
@@ -364,14 +264,18 @@ class Simulation:
             due_s = max(now_s, math.ceil(now_s / interval_s - 1e-9) * interval_s)
         return due_s + self._disturbances.api_delay_s
 
-    def _decide(self, now_s: float) -> None:
-        self._wants_cycle = False
+    def _decide(self, now_s: float, *, looks_at_all: bool = False) -> None:
+        """Run cycles until all that may be looked at has been; `looks_at_all` ignores the back-off."""
+        control = self._control
+        control.wants_cycle = False
         self._cycle_s = math.inf
         seen: dict[PodShape, None] = {}  # by windows since something was last placed
         while len(self.pending):
-            window = self._scheduler_backoff.eligible(self.pending.window(), now_s)
-            if not window:
-                break
+            window = self.pending.window()
+            if control.backoff.is_on and not looks_at_all:
+                window = control.backoff.eligible(window, now_s)
+                if not window:
+                    break
             report = self.engine.cycle(now_s, window, self.floor.running)
             self.cycles += 1
             self.degraded_cycles += report.degraded is not None
@@ -385,8 +289,8 @@ class Simulation:
             seen.update(dict.fromkeys(looked_at))
             if self.pending.shapes <= seen.keys():
                 break
-        if self._scheduler_backoff.is_on:
-            self._plan_wake(self._scheduler_backoff.next_s(self.pending.tasks()))
+        if control.backoff.is_on:
+            self._plan_wake(control.backoff.next_s(self.pending.tasks()))
         self.pending.note_backlog()
 
     def _plan_wake(self, wake_s: float) -> None:
@@ -394,21 +298,21 @@ class Simulation:
 
         def wake(time_s: float) -> None:
             self._wakes.discard(time_s)
-            self._wants_cycle = True
+            self._control.wants_cycle = True
 
         if wake_s < math.inf and wake_s not in self._wakes:
             self._wakes.add(wake_s)
             self._timeline.plan(wake_s, wake)
 
     def _carry_out(self, report: CycleReport, now_s: float) -> None:
-        unplaced = [task for task, _ in (*report.waiting, *report.infeasible)]
-        self._scheduler_backoff.note_failures(unplaced, now_s)
-        if report.placed:
-            self._scheduler_backoff.forget(placed.key for _, placed in report.placed)
+        placed = {outcome.key for _, outcome in report.placed}
+        if self._control.backoff.is_on:
+            unplaced = [task for task, _ in (*report.waiting, *report.infeasible)]
+            self._control.backoff.note_failures(unplaced, now_s)
+            self._control.backoff.forget(placed)
+        if placed:
             self.floor.start(report.placed, now_s, self._disturbances.api_delay_s)
-            self.pending.remove(
-                {placed.key for _, placed in report.placed}, [task for task, _ in report.placed]
-            )
+            self.pending.remove(placed, [task for task, _ in report.placed])
         self._waits = report.waiting
         if report.infeasible and not self.site.expects_nodes:
             self._refuse(report.infeasible, now_s, EndStatus.INFEASIBLE)
@@ -427,18 +331,20 @@ class Simulation:
         """Whether tasks wait and nothing can change any more."""
         return (
             len(self.pending) > 0
-            and not (self.floor.running or self._backing_off or self._submitting)
-            and not (self._wants_cycle or self._wakes or self._cycle_s < math.inf)
+            and not (self.floor.running or self._control.has_tasks_under_way)
+            and not (self._control.wants_cycle or self._wakes or self._cycle_s < math.inf)
             and self.book.next_arrival_s is None
             and not self.site.expects_nodes
         )
 
     def _end_starved(self, now_s: float) -> None:
-        """Give up what the last cycle left waiting, and look at what a window may have hidden."""
+        """Look once more at all that waits; if nothing was placed, give it up."""
+        self._decide(now_s, looks_at_all=True)
+        if self.floor.running or not len(self.pending):
+            return
         if not self._waits:
             raise InternalError(f"{len(self.pending)} tasks wait at {now_s} s but no cycle looked at them")
         self._refuse(self._waits, now_s, EndStatus.STARVED)
-        self._decide(now_s)
 
     # ---- readings and checks --------------------------------------------------------------------
 
@@ -447,7 +353,7 @@ class Simulation:
             self.node_usage.take(self.site.kernel)
         if self.usage.next_s <= now_s:
             self.usage.take(self.site.kernel)
-            if self._is_quiet and not self._wants_cycle and not len(self._timeline):
+            if self._is_quiet and not self._control.wants_cycle and not len(self._timeline):
                 self._require_motion(now_s)
             self._is_quiet = True
 
@@ -469,10 +375,8 @@ class Simulation:
             InternalError: one does not hold; the message names what and where.
         """
         self.site.validate()
-        muted = {attempt for ends in self._muted.values() for attempt, _, _ in ends}
-        self.floor.validate(muted)
+        self.floor.validate(self._control.unheard_attempts)
         pending = {task.key for task in self.pending.tasks()}
         if len(pending) != len(self.pending):
             raise InternalError(f"{len(self.pending)} tasks are counted as pending, {len(pending)} are there")
-        elsewhere = {self.book.keys[task_id] for task_id in self._backing_off} | self._submitting.keys()
-        self.book.validate(pending | elsewhere, set(self.floor.running))
+        self.book.validate(pending | self._control.keys_under_way, set(self.floor.running))
