@@ -27,34 +27,36 @@ Relation = Mapping[str, int]
 
 
 class _Domains:
-    """The weights of one topology key: per row and summed per domain."""
+    """The weights of one topology key: per row and summed per domain; the last domain is of rows without the label."""
 
-    __slots__ = ("by_row", "ids", "sums")
+    __slots__ = ("by_row", "slots", "sums")
 
     def __init__(self, state: ClusterState, key: str) -> None:
-        self.ids = label_ids(state, key).astype(np.intp)
         column = state.labels.get(key)
+        size = len(column.values) if column is not None else 0
+        ids = label_ids(state, key)
+        self.slots: NDArray[np.intp] = np.where(ids < 0, size, ids).astype(np.intp)
         self.by_row = np.zeros(state.capacity, dtype=np.int64)
-        self.sums = np.zeros((len(column.values) if column is not None else 0) + 1, dtype=np.int64)
+        self.sums = np.zeros(size + 1, dtype=np.int64)
 
     def add(self, rows: NDArray[np.intp], amounts: NDArray[np.int64]) -> None:
         self.by_row[rows] += amounts
-        np.add.at(self.sums, self.ids[rows], amounts)
-
-    def of_rows(self) -> NDArray[np.int64]:
-        """Return the sum of each row's domain, 0 where the label is missing, shape (capacity,)."""
-        self.sums[-1] = 0  # where ABSENT, −1, points: what lies there is in no domain
-        return self.sums[self.ids]
+        np.add.at(self.sums, self.slots[rows], amounts)
 
     def set_row(self, row: int, amount: int) -> None:
-        self.sums[self.ids[row]] += amount - self.by_row[row]
+        self.sums[self.slots[row]] += amount - self.by_row[row]
         self.by_row[row] = amount
+
+    def totals(self) -> NDArray[np.int64]:
+        """Return the sum per domain, 0 for the rows without the label, which are in none."""
+        self.sums[-1] = 0
+        return self.sums
 
 
 class PodAffinityScore:
     """The pod affinity of one shape, following the pods that come and go."""
 
-    __slots__ = ("_domains", "_hard_weight", "_relations", "_shape", "_state")
+    __slots__ = ("_domains", "_hard_weight", "_looked_at", "_present", "_relations", "_shape", "_state")
 
     def __init__(self, state: ClusterState, shape: PodShape, hard_weight: int) -> None:
         """Sum what the bound pods mean to `shape`; `hard_weight` is that of their required affinity terms."""
@@ -63,6 +65,8 @@ class PodAffinityScore:
         self._hard_weight = hard_weight
         self._relations: dict[PodShape, Relation] = {}
         self._domains: dict[str, _Domains] = {}
+        self._looked_at: NDArray[np.bool_] | None = None
+        self._present: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         for weight, term in self._own_terms():
             for group, rows_of in state.index.groups.items():
                 if affinity_term_matches(term, shape.namespace, group.namespace, dict(group.labels), state):
@@ -131,18 +135,38 @@ class PodAffinityScore:
         return {key: weight for key, weight in weights.items() if weight}
 
     def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-        """Return 0–100 by row, scaled over the feasible nodes; None when it tells no nodes apart."""
+        """Return 0–100 by row, scaled over the feasible nodes; None when it tells no nodes apart.
+
+        The same array object for `feasible` means the same content.
+        """
         if not self._domains:
             return None
-        raw, *others = (domains.of_rows() for domains in self._domains.values())
-        for more in others:
-            raw += more
+        first, *others = self._domains.values()
+        if not others:
+            return self._scores_of_one(first, feasible)
+        raw = first.totals().take(first.slots)
+        for domains in others:
+            raw += domains.totals().take(domains.slots)
         seen = raw[feasible]
         if seen.size == 0:
             return None
-        least, most = int(seen.min()), int(seen.max())
-        if least == most:
+        return _scaled(raw, int(seen.min()), int(seen.max()))
+
+    def _scores_of_one(self, domains: _Domains, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        if self._looked_at is not feasible:
+            self._looked_at = feasible
+            present = np.bincount(domains.slots[feasible], minlength=domains.sums.size)
+            self._present = present.nonzero()[0]
+        totals = domains.totals()
+        seen = totals[self._present]
+        if seen.size == 0:
             return None
-        share = (raw - least) / (most - least)
-        share *= float(MAX_NODE_SCORE)
-        return share.astype(np.int64)
+        scaled = _scaled(totals, int(seen.min()), int(seen.max()))
+        return scaled.take(domains.slots) if scaled is not None else None
+
+
+def _scaled(raw: NDArray[np.int64], least: int, most: int) -> NDArray[np.int64] | None:
+    """Return 100·(raw − least)/(most − least), cut to integers as the scheduler does; None when all are equal."""
+    if least == most:
+        return None
+    return (float(MAX_NODE_SCORE) * ((raw - least) / (most - least))).astype(np.int64)

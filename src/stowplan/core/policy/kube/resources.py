@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.policy.feed import ChangeFeed
 
-__all__ = ["MAX_NODE_SCORE", "ResourceScores", "balance", "balanced_allocation", "least_allocated"]
+__all__ = ["MAX_NODE_SCORE", "ResourceScores", "balanced_allocation", "least_allocated"]
 
 MAX_NODE_SCORE = 100
 _FEW_ROWS = 12
@@ -27,27 +27,11 @@ def least_allocated(allocatable: NDArray[np.int64], scored: NDArray[np.int64]) -
         scored: (nodes, 2) requested as scoring counts it, the pod included; beyond allocatable scores 0.
     """
     shares = np.maximum((allocatable - scored) * MAX_NODE_SCORE // np.maximum(allocatable, 1), 0)
-    counted = allocatable > 0
-    if counted.all():
+    if allocatable.all():
         return (shares[:, 0] + shares[:, 1]) >> 1
+    counted = allocatable > 0
     shares[~counted] = 0
     return shares.sum(axis=1) // np.maximum(counted.sum(axis=1), 1)
-
-
-def balance(allocatable: NDArray[np.int64], requested: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 50–100 per node: 100 when CPU and memory are used to the same share, shape (nodes,).
-
-    The score is 100·(1 − σ), σ the standard deviation of the two shares, cut to an integer. With one resource
-    σ is 0.
-
-    Args:
-        allocatable: (nodes, 2) milli-cores and bytes.
-        requested: (nodes, 2) milli-cores and bytes.
-    """
-    shares = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
-    deviation = np.abs((shares[:, 0] - shares[:, 1]) / 2)
-    deviation[(allocatable == 0).any(axis=1)] = 0.0
-    return ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
 
 
 def balanced_allocation(
@@ -55,14 +39,26 @@ def balanced_allocation(
 ) -> NDArray[np.int64]:
     """Return 50–100 per node: about 75 when the pod changes nothing, more when it evens the node out.
 
+    The balance of a node is 100·(1 − σ), σ the standard deviation of the used shares of CPU and memory, cut to an
+    integer; with one resource σ is 0. The score is 50 + (50 + balance with the pod − balance without)/2.
+
     Args:
         allocatable: (nodes, 2) milli-cores and bytes.
         requested: (nodes, 2) what is there.
-        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it
-            out).
+        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it out).
     """
+    shares = np.empty((2, *allocatable.shape), dtype=np.float64)
+    capacity = np.maximum(allocatable, 1)
+    np.divide(requested, capacity, out=shares[0])
+    np.divide(requested + pod, capacity, out=shares[1])
+    np.minimum(shares, 1.0, out=shares)
+    deviation = np.abs(shares[:, :, 0] - shares[:, :, 1])
+    deviation *= 0.5
+    if not allocatable.all():
+        deviation[:, (allocatable == 0).any(axis=1)] = 0.0
+    without_pod, with_pod = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     half = MAX_NODE_SCORE // 2
-    return half + (half + balance(allocatable, requested + pod) - balance(allocatable, requested)) // 2
+    return (with_pod - without_pod + half) // 2 + half
 
 
 class ResourceScores:
@@ -111,14 +107,16 @@ class ResourceScores:
     def least_allocated(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return the score of NodeResourcesFit for `rows`, shape (rows,)."""
         state = self._feed.state
-        return least_allocated(state.allocatable[rows, :2], state.scored[rows] + self._scored)
+        return least_allocated(state.allocatable[rows][:, :2], state.scored[rows] + self._scored)
 
     def balanced_allocation(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
         """Return the score of BalancedAllocation for `rows`, shape (rows,); 0 when it does not score."""
         if self._requests is None:
             return 0
         state = self._feed.state
-        return balanced_allocation(state.allocatable[rows, :2], state.requested[rows, :2], self._requests)
+        return balanced_allocation(
+            state.allocatable[rows][:, :2], state.requested[rows][:, :2], self._requests
+        )
 
     def _of_row(self, row: int) -> int:
         """Return the score of one row: the same arithmetic on plain numbers, faster for a few rows."""

@@ -108,9 +108,10 @@ class _ShapeScore:
             values = self._resources.values()
             if self._images is not None:
                 self._of_nodes[rows] = values[rows] + self._images[rows]
-        if is_moved or not self._is_seen(feasible):
-            self._added = self._normalised(feasible)
-            self._seen_feasible = feasible.copy()
+        seen = self._seen(feasible)
+        if is_moved or seen is not self._seen_feasible:
+            self._seen_feasible = seen
+            self._added = self._normalised(seen)
             np.add(self._of_nodes, self._added, out=self._total)
         elif rows.size == 0:
             return self._total
@@ -120,8 +121,10 @@ class _ShapeScore:
             self._total[rows] = self._of_nodes[rows] + self._added[rows]
         return self._total
 
-    def _is_seen(self, feasible: NDArray[np.bool_]) -> bool:
-        return self._seen_feasible is not None and bool((self._seen_feasible == feasible).all())
+    def _seen(self, feasible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return our copy of `feasible`: the one of last time when nothing changed."""
+        seen = self._seen_feasible
+        return seen if seen is not None and (seen == feasible).all() else feasible.copy()
 
     def _note(self, rows: NDArray[np.intp], ids: NDArray[np.intp]) -> bool:
         """Take in the pods (by shape id) that came to or left `rows`; tell whether they bear on a score."""
@@ -147,10 +150,15 @@ class _ShapeScore:
     def _normalised(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
         added = self._preferred(feasible)
         if self._spread is not None:
-            added = added + _SPREAD_WEIGHT * self._spread.scores(feasible)
+            spread = self._spread.scores(feasible)
+            spread *= _SPREAD_WEIGHT
+            spread += added
+            added = spread
         attraction = self._pod_affinity.scores(feasible)
         if attraction is not None:
-            added = added + _POD_AFFINITY_WEIGHT * attraction
+            attraction *= _POD_AFFINITY_WEIGHT
+            attraction += added
+            added = attraction
         return added
 
     def _preferred(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:

@@ -44,23 +44,26 @@ class _Constraint:
     is_by_host: bool
     slack: float
     selector: LabelSelector
-    ids: NDArray[np.intp]
+    slots: NDArray[np.intp]  # domain by row; the last one is of rows without the label
     is_everywhere: bool  # every node has the label
     counts: NDArray[np.int64]
     counted: NDArray[np.bool_]  # rows whose pods count toward their domain
-    domain_counts: NDArray[np.int64]  # per value id; the last entry stands for rows without the label
+    domain_counts: NDArray[np.int64]
+    weight: float = 0.0  # log(domains + 2)
 
 
 class SpreadScore:
     """The soft spread of one pod shape, following the pods that come and go."""
 
-    __slots__ = ("_constraints", "_has_all_keys", "_matches", "_shape", "_state")
+    __slots__ = ("_considered", "_constraints", "_has_all_keys", "_looked_at", "_matches", "_shape", "_state")
 
     def __init__(self, state: ClusterState, shape: PodShape, constraints: list[SpreadConstraint]) -> None:
         """Count the matching pods; use `of` to make one only where there is something to score."""
         self._state = state
         self._shape = shape
         self._matches: dict[PodShape, tuple[bool, ...]] = {}
+        self._looked_at: NDArray[np.bool_] | None = None
+        self._considered: NDArray[np.bool_] = state.is_node
         needs_all_keys = bool(shape.spread)
         self._has_all_keys: NDArray[np.bool_] | None = None
         if needs_all_keys:
@@ -93,7 +96,6 @@ class SpreadScore:
             if self._selects(selector, group.namespace, dict(group.labels)) and not group.is_terminating:
                 rows, amounts = rows_of.arrays()
                 counts[rows] += amounts
-        ids = label_ids(state, constraint.topology_key).astype(np.intp)
         counted = state.is_node.copy()
         if self._has_all_keys is not None:
             counted &= self._has_all_keys
@@ -102,15 +104,17 @@ class SpreadScore:
         if constraint.honor_node_taints:
             hard = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
             counted &= untolerated_counts(state, shape.tolerations, hard) == 0
+        ids = label_ids(state, constraint.topology_key)
         column = state.labels.get(constraint.topology_key)
-        domains = len(column.values) if column is not None else 0
-        domain_counts = np.zeros(domains + 1, dtype=np.int64)
-        np.add.at(domain_counts, ids[counted], counts[counted])
+        size = len(column.values) if column is not None else 0
+        slots: NDArray[np.intp] = np.where(ids < 0, size, ids).astype(np.intp)
+        domain_counts = np.zeros(size + 1, dtype=np.int64)
+        np.add.at(domain_counts, slots[counted], counts[counted])
         return _Constraint(
             is_by_host=constraint.topology_key == HOSTNAME_LABEL,
             slack=float(constraint.max_skew - 1),
             selector=selector,
-            ids=ids,
+            slots=slots,
             is_everywhere=bool((ids[state.is_node] >= 0).all()),
             counts=counts,
             counted=counted,
@@ -139,7 +143,7 @@ class SpreadScore:
             if is_matched:
                 count = sum(self._counts_pod(constraint.selector, pod) for pod in pods)
                 if constraint.counted[row]:
-                    constraint.domain_counts[constraint.ids[row]] += count - constraint.counts[row]
+                    constraint.domain_counts[constraint.slots[row]] += count - constraint.counts[row]
                 constraint.counts[row] = count
 
     def _counts_pod(self, selector: LabelSelector, pod: BoundPod) -> bool:
@@ -147,42 +151,49 @@ class SpreadScore:
         return not group.is_terminating and self._selects(selector, group.namespace, dict(group.labels))
 
     def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return 0–100 by row, normalised over the feasible nodes; other rows hold anything."""
-        considered = feasible if self._has_all_keys is None else feasible & self._has_all_keys
+        """Return 0–100 by row, normalised over the feasible nodes; other rows hold anything.
+
+        The same array object for `feasible` means the same content.
+        """
+        if self._looked_at is not feasible:
+            self._look(feasible)
+        considered = self._considered
         charge: NDArray[np.float64] | None = None
         for c in self._constraints:
             if c.is_by_host:
-                domains = int(np.count_nonzero(considered))
-                pods = c.counts
+                charges = np.arange(int(c.counts.max()) + 1) * c.weight + c.slack
+                more: NDArray[np.float64] = charges.take(c.counts)
             else:
-                domains = int(np.count_nonzero(np.bincount(c.ids[considered] + 1)))
-                pods = c.domain_counts[c.ids]
-            more: NDArray[np.float64] = pods * np.float64(math.log(domains + 2))
-            more += c.slack
+                more = (c.domain_counts * c.weight + c.slack).take(c.slots)
             if not c.is_everywhere:
-                more[c.ids < 0] = 0.0
+                more[c.slots == c.domain_counts.size - 1] = 0.0
             if charge is None:
                 charge = more
             else:
                 charge += more
         if charge is None:
             return np.zeros(self._state.capacity, dtype=np.int64)
-        rounded = _rounded(charge)
+        charge += 0.5  # half away from zero, as Go rounds: charges are ≥ 0
+        rounded = charge.astype(np.int64)
         seen = rounded[considered]
         largest = int(seen.max(initial=0))
         if largest == 0:
             score = np.full(self._state.capacity, MAX_NODE_SCORE, dtype=np.int64)
         else:
-            smallest = int(seen.min())
-            score = MAX_NODE_SCORE * (largest + smallest - rounded) // largest
-        if seen.size < np.count_nonzero(feasible):
+            table = MAX_NODE_SCORE * (largest + int(seen.min()) - np.arange(largest + 1)) // largest
+            score = table.take(rounded, mode="clip")  # rows that are not feasible may lie outside
+        if considered is not feasible:
             score[~considered] = 0
         return score
 
-
-def _rounded(charge: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round half away from zero, as Go does; charges are ≥ 0."""
-    whole = charge.astype(np.int64)
-    charge -= whole
-    whole += charge >= 0.5
-    return whole
+    def _look(self, feasible: NDArray[np.bool_]) -> None:
+        """Work out what depends on which nodes are feasible: who is considered, and how many domains there are."""
+        self._looked_at = self._considered = feasible
+        if self._has_all_keys is not None and (feasible > self._has_all_keys).any():
+            self._considered = feasible & self._has_all_keys
+        for c in self._constraints:
+            if c.is_by_host:
+                domains = int(np.count_nonzero(self._considered))
+            else:
+                domains = int(np.count_nonzero(np.bincount(c.slots[self._considered])))
+            c.weight = math.log(domains + 2)
