@@ -52,8 +52,8 @@ class Plan(Protocol):
     def scores(self, index: int, filters: CompiledFilters) -> NDArray[np.float64]:
         """Return a score per row for task `index`, shape (capacity,).
 
-        Higher is better, −inf means: rather wait. `filters` is already refreshed. Rows that are not feasible may
-        hold anything. The array is only read, before the next call.
+        Higher is better, −inf means: rather wait. `filters` is already refreshed. Rows that are not feasible
+        may hold anything. The array is only read, before the next call.
         """
         ...
 

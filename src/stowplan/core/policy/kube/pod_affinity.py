@@ -27,7 +27,7 @@ Relation = Mapping[str, int]
 
 
 class _Domains:
-    """The weights of one topology key: per row and summed per domain; the last domain is of rows without the label."""
+    """The weights of one topology key by row and by domain; the last domain: rows without the label."""
 
     __slots__ = ("by_row", "slots", "sums")
 
@@ -166,7 +166,7 @@ class PodAffinityScore:
 
 
 def _scaled(raw: NDArray[np.int64], least: int, most: int) -> NDArray[np.int64] | None:
-    """Return 100·(raw − least)/(most − least), cut to integers as the scheduler does; None when all are equal."""
+    """Return 100·(raw − least)/(most − least), cut to integers; None when all are equal."""
     if least == most:
         return None
     return (float(MAX_NODE_SCORE) * ((raw - least) / (most - least))).astype(np.int64)

@@ -39,13 +39,15 @@ def balanced_allocation(
 ) -> NDArray[np.int64]:
     """Return 50–100 per node: about 75 when the pod changes nothing, more when it evens the node out.
 
-    The balance of a node is 100·(1 − σ), σ the standard deviation of the used shares of CPU and memory, cut to an
-    integer; with one resource σ is 0. The score is 50 + (50 + balance with the pod − balance without)/2.
+    The balance of a node is 100·(1 − σ), σ the standard deviation of the used shares of CPU and memory, cut
+    to an integer; with one resource σ is 0. The score is 50 + (50 + balance with the pod − balance
+    without)/2.
 
     Args:
         allocatable: (nodes, 2) milli-cores and bytes.
         requested: (nodes, 2) what is there.
-        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it out).
+        pod: (2,) what the pod adds. A pod that asks for neither is not scored at all (the caller leaves it
+            out).
     """
     shares = np.empty((2, *allocatable.shape), dtype=np.float64)
     capacity = np.maximum(allocatable, 1)

@@ -51,6 +51,10 @@ class _Constraint:
     domain_counts: NDArray[np.int64]
     weight: float = 0.0  # log(domains + 2)
 
+    def charges(self, pods: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what a domain with so many pods is charged."""
+        return pods.astype(np.float64) * self.weight + self.slack
+
 
 class SpreadScore:
     """The soft spread of one pod shape, following the pods that come and go."""
@@ -161,10 +165,9 @@ class SpreadScore:
         charge: NDArray[np.float64] | None = None
         for c in self._constraints:
             if c.is_by_host:
-                charges = np.arange(int(c.counts.max()) + 1) * c.weight + c.slack
-                more: NDArray[np.float64] = charges.take(c.counts)
+                more = c.charges(np.arange(int(c.counts.max()) + 1)).take(c.counts)
             else:
-                more = (c.domain_counts * c.weight + c.slack).take(c.slots)
+                more = c.charges(c.domain_counts).take(c.slots)
             if not c.is_everywhere:
                 more[c.slots == c.domain_counts.size - 1] = 0.0
             if charge is None:
@@ -187,7 +190,7 @@ class SpreadScore:
         return score
 
     def _look(self, feasible: NDArray[np.bool_]) -> None:
-        """Work out what depends on which nodes are feasible: who is considered, and how many domains there are."""
+        """Work out what depends on which nodes are feasible: who is considered, and the domains' number."""
         self._looked_at = self._considered = feasible
         if self._has_all_keys is not None and (feasible > self._has_all_keys).any():
             self._considered = feasible & self._has_all_keys
