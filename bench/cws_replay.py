@@ -4,12 +4,13 @@ The traces (F. Lehmann et al., "How Workflow Engines Should Talk to Resource Man
 repository of results) are of Nextflow on four equal nodes under the stock scheduler (`original`:
 kube-scheduler) and under the Common Workflow Scheduler with rank-min-round-robin. Each run is simulated with
 its own tasks, run times and node speeds; makespans are compared by their medians over the five runs. What
-surrounds the scheduler is measured in the traces' own columns, never fitted to a makespan:
+surrounds the scheduler is measured in the traces' own columns, never fitted to a makespan; delays are means,
+because delays add up along a path:
 
-* `pod_startup_s`: median of start - submit over tasks submitted while no other waited to start, all runs.
-* `pod_start_interval_s`: median time between two starts on one node while at least 20 tasks wait to start, in
+* `pod_startup_s`: mean of start - submit over tasks submitted while no other waited to start, all runs.
+* `pod_start_interval_s`: mean time between two starts on one node while at least 20 tasks wait to start, in
   the workflow whose tasks never fill a node (eager: nothing else holds starts back there).
-* `submission_s`: per run, median of submit - complete of the last task before, less `status_report_s`.
+* `submission_s`: per run, mean of submit - complete of the last task before, less `status_report_s`.
 * Time around the script inside the container: per run, mean of complete - start - realtime.
 * Node capacities: the most cores and memory requested at once on each node, over all runs.
 * Node speeds: per run, median over tasks of realtime over the same task's median in the five runs.
@@ -72,12 +73,12 @@ class Run:
 
     @cached_property
     def submission_s(self) -> float:
-        """Seconds from hearing of the last task before a task to its submission, median."""
+        """Mean seconds from hearing of the last task before a task to its submission."""
         ready_s: dict[str, float] = {}
         for parent, child in infer_edges(self.rows, self.graph):
             ready_s[child] = max(ready_s.get(child, 0.0), self.rows[parent].complete_s)
         waits_s = [self.rows[child].submit_s - time_s for child, time_s in ready_s.items()]
-        return max(0.0, statistics.median(waits_s) - STATUS_REPORT_S)
+        return max(0.0, statistics.fmean(waits_s) - STATUS_REPORT_S)
 
     def lonely_starts_s(self) -> list[float]:
         """Return start - submit of the tasks that alone waited to start."""
@@ -157,15 +158,25 @@ def run(*, quick: bool) -> list[Row]:
     """Simulate every run and compare; `quick` takes two workflows and one run of each."""
     names = (NEVER_FULL, "ampliseq") if quick else WORKFLOWS
     runs = {(name, scheduler): read_runs(name, scheduler) for name in names for scheduler in POLICIES}
-    startup = median_ci95([s for each in runs.values() for one in each for s in one.lonely_starts_s()])
-    interval = median_ci95(
-        [gap for scheduler in POLICIES for one in runs[NEVER_FULL, scheduler] for gap in one.crowded_gaps_s()]
-    )
+    lonely_s = [s for each in runs.values() for one in each for s in one.lonely_starts_s()]
+    gaps_s = [
+        gap for scheduler in POLICIES for one in runs[NEVER_FULL, scheduler] for gap in one.crowded_gaps_s()
+    ]
+    starts = Starts(statistics.fmean(lonely_s), statistics.fmean(gaps_s))
     cluster = load_cluster(DATA / "cws")
-    starts = Starts(startup.median, interval.median)
     rows = [
-        Row.of(startup, name="cws/pod-startup", what="start of a pod that alone waits to start", unit="s"),
-        Row.of(interval, name="cws/start-interval", what="between two starts on one crowded node", unit="s"),
+        Row.exact(
+            starts.startup_s,
+            name="cws/pod-startup",
+            what=f"start of a pod that alone waits to start, mean of {len(lonely_s)}",
+            unit="s",
+        ),
+        Row.exact(
+            starts.interval_s,
+            name="cws/start-interval",
+            what=f"between two starts on one crowded node, mean of {len(gaps_s)}",
+            unit="s",
+        ),
     ]
     errors: list[float] = []
     gains: list[tuple[float, float]] = []
