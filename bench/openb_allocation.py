@@ -11,40 +11,25 @@ other numbers than Go's generator.
 Each pod goes through the engine: all constraints, the policy, the decoder.
 """
 
-import csv
-import gzip
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
 import numpy as np
 
 from bench.harness import Row, median_ci95
-from stowplan.core.domain import (
-    ClusterState,
-    Gpu,
-    GpuRequest,
-    Hardware,
-    Node,
-    NodeSet,
-    PendingTask,
-    Phase,
-    PodShape,
-    Resources,
-    Task,
-    Workflow,
-    WorkflowProgress,
-    WorkProfile,
-)
+from stowplan.core.domain import PODS, ClusterState, Node, NodeSet, PendingTask, Workflow, WorkflowProgress
 from stowplan.core.engine import Engine
 from stowplan.core.policy import make_policy
 from stowplan.core.policy.nodes.fragmentation import target_workload
+from stowplan.simulate.clusters import load_cluster
+from stowplan.simulate.workloads import load_workload
 
 DATA = Path(os.environ.get("STOWPLAN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
 DEMAND = 1.3
 SEEDS = range(42, 52)
+PODS_PER_NODE = 1001  # as in the published experiment
 PUBLISHED_PERCENT = {
     "random": 87.47,
     "dot-product": 90.85,
@@ -53,19 +38,18 @@ PUBLISHED_PERCENT = {
     "best-fit": 93.08,
     "fgd": 95.39,
 }
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes, and the pods as one workflow without edges: a task per pod of the list."""
+    """Nodes, and the pods as workflows of one task each."""
 
     nodes: tuple[Node, ...]
-    pods: Workflow
+    pods: tuple[Workflow, ...]
 
     def gpu_milli(self, index: int) -> int:
         """Return the thousandths of GPU that a pod asks for."""
-        gpu = self.pods.tasks[index].shape.gpu
+        gpu = self.pods[index].tasks[0].shape.gpu
         return gpu.count * gpu.milli if gpu is not None else 0
 
     def capacity_milli(self) -> int:
@@ -73,39 +57,18 @@ class Trace:
         return sum(len(node.hardware.gpus) for node in self.nodes) * 1000
 
 
-def rows_of(name: str) -> Iterator[dict[str, str]]:
-    """Read a file of the shared `openb` folder."""
-    with gzip.open(DATA / "openb" / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
-
-
 def read_trace() -> Trace:
-    """Read the GPU nodes and the default pods."""
-    nodes = tuple(
-        Node(
-            row["sn"],
-            Resources({"cpu": int(row["cpu_milli"]), "memory": int(row["memory_mib"]) * MIB, "pods": 1001}),
-            hardware=Hardware(gpus=tuple(Gpu(row["model"]) for _ in range(int(row["gpu"])))),
-        )
-        for row in rows_of("openb_node_list_gpu_node")
+    """Read the GPU nodes and the default pods.
+
+    Raises:
+        InvalidFile: the shared data are not there.
+    """
+    nodes = load_cluster(DATA / "openb" / "openb_node_list_gpu_node.csv.gz").nodes
+    pods = load_workload(DATA / "openb" / "openb_pod_list_default.csv.gz").submissions
+    return Trace(
+        tuple(replace(node, allocatable=node.allocatable.replaced({PODS: PODS_PER_NODE})) for node in nodes),
+        tuple(submission.workflow for submission in pods),
     )
-    work = WorkProfile((Phase(1.0),))
-    shapes: dict[PodShape, PodShape] = {}
-    tasks: list[Task] = []
-    for row in rows_of("openb_pod_list_default"):
-        cpu_milli, memory_bytes = int(row["cpu_milli"]), int(row["memory_mib"]) * MIB
-        gpu = None
-        if int(row["num_gpu"]) > 0:
-            models = tuple(model for model in row["gpu_spec"].split("|") if model)
-            gpu = GpuRequest(int(row["num_gpu"]), int(row["gpu_milli"]), models)
-        shape = PodShape(
-            requests=Resources({"cpu": cpu_milli, "memory": memory_bytes}),
-            score_cpu_milli=cpu_milli,
-            score_memory_bytes=memory_bytes,
-            gpu=gpu,
-        )
-        tasks.append(Task(row["name"], shapes.setdefault(shape, shape), work, 1.0))
-    return Trace(nodes, Workflow("openb", tuple(tasks)))
 
 
 def arrivals(trace: Trace, seed: int) -> list[int]:
@@ -115,7 +78,7 @@ def arrivals(trace: Trace, seed: int) -> list[int]:
     asked_milli = sum(trace.gpu_milli(index) for index in order)
     while True:
         index = int(rng.integers(len(trace.pods)))
-        gpu = trace.pods.tasks[index].shape.gpu
+        gpu = trace.pods[index].tasks[0].shape.gpu
         if asked_milli + (gpu.milli if gpu is not None else 0) > DEMAND * trace.capacity_milli():
             return order
         asked_milli += trace.gpu_milli(index)
@@ -130,15 +93,15 @@ def allocation_percent(trace: Trace, policy_name: str, seed: int) -> float:
         state.apply(NodeSet(trace.nodes[position]))
     options: dict[str, object] = {}
     if policy_name == "fgd":
-        options["workload"] = target_workload(task.shape for task in trace.pods.tasks)
+        options["workload"] = target_workload(pod.tasks[0].shape for pod in trace.pods)
     engine = Engine(state, make_policy(policy_name, **options), rng=np.random.default_rng(seed))
-    progress = WorkflowProgress("openb", trace.pods, 0.0)
     capacity_milli = trace.capacity_milli()
     asked_milli = allocated_milli = 0
     at_demand: list[float] = []
     for number, index in enumerate(arrivals(trace, seed)):
         asked_milli += trace.gpu_milli(index)
-        report = engine.cycle(float(number), [PendingTask(f"pod-{number}", progress, index, float(number))])
+        progress = WorkflowProgress(f"pod-{number}", trace.pods[index], float(number))
+        report = engine.cycle(float(number), [PendingTask(progress.key, progress, 0, float(number))])
         if report.placed:
             allocated_milli += trace.gpu_milli(index)
         if round(100 * asked_milli / capacity_milli) == round(100 * DEMAND):
