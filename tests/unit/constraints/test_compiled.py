@@ -14,6 +14,7 @@ from stowplan.core.domain import (
     Hardware,
     HostPort,
     LabelSelector,
+    NamespaceSet,
     Node,
     NodeSet,
     PodAffinityTerm,
@@ -173,7 +174,10 @@ def test_an_empty_spread_selector_counts_nothing_and_terminating_pods_do_not_cou
     assert names(state, CompiledFilters(state, PodShape(labels=LABELS, spread=(ours,)))) == ["n1"]
     state.apply(PodRemoved("a"))
     state.apply(PodRemoved("b"))
+    compiled = CompiledFilters(state, PodShape(labels=LABELS, spread=(ours,)))
     state.apply(PodBound(BoundPod("a", PodShape(labels=LABELS), is_terminating=True), "n0"))
+    compiled.refresh()
+    assert names(state, compiled) == ["n0", "n1"]
     assert names(state, CompiledFilters(state, PodShape(labels=LABELS, spread=(ours,)))) == ["n0", "n1"]
 
 
@@ -274,3 +278,27 @@ def test_features_that_a_node_does_not_declare() -> None:
     compiled = CompiledFilters(state, PodShape(required_features=("VolumeBindMountOptions",)))
     assert names(state, compiled) == ["f"]
     assert compiled.counts() == {"NodeDeclaredFeatures": 2}
+
+
+def test_a_namespace_that_gets_labels_changes_who_repels() -> None:
+    state = cluster(2)
+    red = LabelSelector.from_labels({"team": "red"})
+    hermit = PodShape(namespace="h", anti_affinity=(PodAffinityTerm(HOST, APP, namespace_selector=red),))
+    visitor = CompiledFilters(state, PodShape(namespace="v", labels=LABELS))
+    bind(state, "h", hermit, "n0")
+    for number in range(12):
+        bind(state, f"p{number}", PodShape(requests=Resources({"cpu": 0}), namespace=f"x{number}"), "n1")
+    visitor.refresh()
+    assert visitor.all_refusing(0) == ()
+    state.apply(NamespaceSet("v", (("team", "red"),)))
+    assert visitor.refresh() is None
+    assert visitor.all_refusing(0) == ("InterPodAffinity",)
+    state.apply(PodRemoved("h"))
+    for number in range(12):
+        state.apply(PodRemoved(f"p{number}"))
+    visitor.refresh()
+    bind(state, "h", hermit, "n1")
+    for number in range(12):
+        bind(state, f"q{number}", PodShape(), "n0")
+    visitor.refresh()
+    assert visitor.all_refusing(1) == ("InterPodAffinity",)
