@@ -26,6 +26,11 @@ test: ## everything that is checked: lint, types, import contracts, tests with c
 	@tools/system_packages.sh
 	tools/venv.sh dev "$(PYTHON)"
 	$(MAKE) lint
+	# Compile the simulator once, before tests in several processes would each do it.
+	scratch=$$(mktemp -d)
+	trap 'rm -rf "$$scratch"' EXIT
+	$(BIN)/stowplan simulate --cluster examples/clusters/laptop.yaml --workload examples/workloads/variant-calling.yaml \
+	    --policy kube-scheduler --seeds 1 --processes 1 --out "$$scratch/out" > /dev/null
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 .PHONY: lint
