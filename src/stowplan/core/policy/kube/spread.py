@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from stowplan.core.domain import (
     HOSTNAME_LABEL,
     ZONE_LABEL,
-    BoundPod,
     ClusterState,
     LabelSelector,
-    PodGroup,
     PodShape,
     SpreadConstraint,
     TaintEffect,
@@ -142,17 +140,16 @@ class SpreadScore:
 
     def note(self, row: int, other: PodShape) -> None:
         """Take in that a pod of shape `other`, which bears on this score, came to `row` or left."""
-        pods = self._state.pods_on[row].values()
-        for constraint, is_matched in zip(self._constraints, self._matched(other), strict=True):
+        matches = [
+            self._matched(pod.shape) for pod in self._state.pods_on[row].values() if not pod.is_terminating
+        ]
+        for number, is_matched in enumerate(self._matched(other)):
             if is_matched:
-                count = sum(self._counts_pod(constraint.selector, pod) for pod in pods)
+                constraint = self._constraints[number]
+                count = sum(matched[number] for matched in matches)
                 if constraint.counted[row]:
                     constraint.domain_counts[constraint.slots[row]] += count - constraint.counts[row]
                 constraint.counts[row] = count
-
-    def _counts_pod(self, selector: LabelSelector, pod: BoundPod) -> bool:
-        group = PodGroup(pod.shape.namespace, pod.shape.labels, pod.is_terminating)
-        return not group.is_terminating and self._selects(selector, group.namespace, dict(group.labels))
 
     def scores(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return 0–100 by row, normalised over the feasible nodes; other rows hold anything.
