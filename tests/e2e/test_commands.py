@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -132,19 +134,29 @@ class TestFeasible:
         assert "nothing-on-gpu" in refused["gpu"]["reason"]
 
 
+def _read_until(terminal: int, pattern: str) -> str:
+    """Return what a terminal shows up to a match; fails at its end."""
+    shown = ""
+    while re.search(pattern, shown) is None:
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
+
+
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_ctrl_c_keeps_what_was_reached(tmp_path: Path, processes: str) -> None:
+    ours, its = pty.openpty()
     with subprocess.Popen(
-        [STOWPLAN, "demo", "--seeds", "200", "--processes", processes, "--out", "out"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [STOWPLAN, "demo", "--seeds", "20", "--processes", processes, "--out", "out"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=its, text=True, start_new_session=True,
     ) as process:  # fmt: skip
-        assert process.stderr is not None
-        assert process.stderr.readline().startswith("demo: ")
-        time.sleep(3.0)
+        os.close(its)
+        _read_until(ours, r"\b[1-9][0-9]?%")  # the progress bar has moved
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-        out, err = process.communicate(timeout=100)
+        err = _read_until(ours, "interrupted\r?\n")
+        assert process.stdout is not None
+        out = process.stdout.read()
+    os.close(ours)
     assert process.returncode == 130, err
-    assert err.endswith("interrupted\n")
     assert "Traceback" not in err
     assert "Partial: " in out
     assert "what was reached is kept" in out
@@ -154,17 +166,21 @@ def test_ctrl_c_keeps_what_was_reached(tmp_path: Path, processes: str) -> None:
     assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_ctrl_c_before_anything_was_reached_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay_s", [0.0, 0.5])
+def test_ctrl_c_while_the_workers_start_leaves_nothing(tmp_path: Path, delay_s: float) -> None:
     with subprocess.Popen(
-        [STOWPLAN, "demo", "--out", "out"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [STOWPLAN, "demo", "--processes", "2", "--out", "out"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("demo: ")
+        time.sleep(delay_s)
+        os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=100)
-    if process.returncode == 0:
-        pytest.fail("the demo was faster than Ctrl-C")
+    assert process.returncode == 130, err
+    assert err.endswith("interrupted\n")
     assert "Traceback" not in err
+    assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_pipe_that_closes_early(tmp_path: Path, examples: Path) -> None:

@@ -99,7 +99,6 @@ def run_experiment(  # noqa: PLR0913  (each is one aspect of an experiment)
         cluster: as for `Simulation`.
         workload: as for `Simulation`.
         policies: names; each run makes its own policy.
-        import).
         seeds: distinct.
         baseline: what the others are compared with; None: the first policy.
         processes: how many runs at a time.
@@ -111,6 +110,7 @@ def run_experiment(  # noqa: PLR0913  (each is one aspect of an experiment)
         InvalidInput: no policy, no seed, one given twice, or a baseline that is not run.
         UnknownName: no policy of that name.
         StowplanError: a run failed; the others are given up.
+        KeyboardInterrupt: Ctrl-C came before any run began.
     """
     for what, given in (("policy", policies), ("seed", seeds)):
         if not given:
@@ -131,6 +131,8 @@ def run_experiment(  # noqa: PLR0913  (each is one aspect of an experiment)
         results = _run_here(work, jobs, progress)
     else:
         results = _run_in_processes(work, jobs, progress, min(processes, len(jobs)))
+    if not results:
+        raise KeyboardInterrupt  # it came before a run began: there is nothing to keep
     stacked = RunResult.stacked(
         results[policy, seed] for policy in policies for seed in seeds if (policy, seed) in results
     )
@@ -202,6 +204,19 @@ def _ctrl_c_sets(stop: _Stop) -> Generator[None]:
 # ---- several processes ----------------------------------------------------------------------
 
 
+@contextmanager
+def _ctrl_c_held_back() -> Generator[None]:
+    """Have Ctrl-C wait, and never reach processes started meanwhile: they inherit the mask.
+
+    A terminal sends Ctrl-C to the whole group; one that hit a worker still importing would end it in mid-air.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """What a worker process keeps between runs; set once by `_begin_worker`."""
 
@@ -211,7 +226,6 @@ class _Worker:
 
 
 def _begin_worker(work: _Work, stop: _Stop, shares: Any) -> None:  # noqa: ANN401  (a shared array has no public type)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent tells us to stop
     _Worker.work, _Worker.stop, _Worker.shares = work, stop, shares
 
 
@@ -241,7 +255,8 @@ def _run_in_processes(
             processes, mp_context=context, initializer=_begin_worker, initargs=(work, stop, shares)
         ) as pool,
     ):
-        futures = [pool.submit(_run_in_worker, job, *arguments) for job, arguments in enumerate(jobs)]
+        with _ctrl_c_held_back():  # workers are born in here
+            futures = [pool.submit(_run_in_worker, job, *arguments) for job, arguments in enumerate(jobs)]
         open_runs: set[Future[RunResult | None]] = set(futures)
         while open_runs:
             ended, open_runs = wait(open_runs, timeout=_POLL_S, return_when=FIRST_COMPLETED)
