@@ -53,6 +53,7 @@ ARRAYS = (
 """Names of the arrays of a `ClusterState`."""
 _FIRST_COLUMNS = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 _FIRST_CAPACITY = 16
+_DOUBLES_BELOW = 1024
 S = TypeVar("S", bound=np.generic)
 _JOURNAL_LIMIT = 65536
 _CACHED_REQUESTS = 65536
@@ -380,7 +381,9 @@ class ClusterState:
         return column
 
     def _grow(self) -> None:
-        old, self.capacity = self.capacity, self.capacity * 2
+        # Every array is read whole, so large ones grow by an eighth: doubling would leave up to half of them empty.
+        old = self.capacity
+        self.capacity += old if old < _DOUBLES_BELOW else old // 8
         self.allocatable = _grown(self.allocatable, self.capacity, 0)
         self.requested = _grown(self.requested, self.capacity, 0)
         self.scored = _grown(self.scored, self.capacity, 0)
@@ -391,8 +394,8 @@ class ClusterState:
         self.gpu_model_ids = _grown(self.gpu_model_ids, self.capacity, ABSENT)
         for column in self.labels.values():
             column.grow(self.capacity)
-        self.nodes.extend([None] * old)
-        self.pods_on.extend({} for _ in range(old))
+        self.nodes.extend([None] * (self.capacity - old))
+        self.pods_on.extend({} for _ in range(self.capacity - old))
         self._free_rows.extend(range(self.capacity - 1, old - 1, -1))
 
     # ---- checking ----
