@@ -46,7 +46,7 @@ _LOWEST_BIT.flags.writeable = False
 
 _FEW_CHANGES: Final = 10
 """Up to so many changes are read one by one."""
-_FEW_ROWS: Final = 12
+_FEW_ROWS: Final = 10
 """Up to so many rows are looked at one by one: an array operation costs as much as several rows."""
 
 
@@ -265,10 +265,14 @@ class CompiledFilters:
             return
         numbers = np.array(rows, dtype=np.intp) if isinstance(rows, list) else rows
         mask = one.refused(numbers)
-        kept = bits[numbers] & np.int32(~bit)
-        new_bits = kept if mask is None else kept | np.where(mask, np.int32(bit), np.int32(0))
-        bits[numbers] = new_bits
-        feasible[numbers] = new_bits == 0
+        has_changed = bits.take(numbers) & bit != 0
+        if mask is not None:
+            has_changed ^= mask
+        if has_changed.any():
+            changed = numbers[has_changed]
+            flipped = bits[changed] ^ np.int32(bit)
+            bits[changed] = flipped
+            feasible[changed] = flipped == 0
 
     def _look_everywhere(self, bit: int, one: NodeFilter) -> None:
         mask = one.refused(ALL_ROWS)

@@ -48,9 +48,15 @@ class NodeResourcesFit(NodeFilter):
     def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Refuse nodes with too little of anything."""
         allocatable, requested = self._state.allocatable, self._state.requested
+        if not isinstance(rows, slice):
+            free = allocatable.take(rows, axis=0)
+            free -= requested.take(rows, axis=0)
+        else:
+            free = None
         short: NDArray[np.bool_] | None = None
         for column, amount in self._wanted:
-            lacks = allocatable[rows, column] - requested[rows, column] < amount
+            left = allocatable[:, column] - requested[:, column] if free is None else free[:, column]
+            lacks = left < amount
             short = lacks if short is None else np.logical_or(short, lacks, out=short)
         return short
 
