@@ -280,8 +280,8 @@ def node_rates(
     load, _, sweeps = solve_node(
         count, work_demand, weight, capacity, demand[:, _CPU] / speed, alone,
         np.full(count, np.inf), exposed,
-        laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance, laws.load_tolerance,
-        0.5, -1.0,
+        laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance,
+        laws.load_tolerance, 0.5, -1.0,
         level, rate, binding, stall, own, wanted, busy,
     )  # fmt: skip
     lost = np.zeros((count, CAUSE_COUNT))

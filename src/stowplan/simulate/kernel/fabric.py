@@ -501,9 +501,15 @@ def _fill(state: Handle, link_id: int) -> None:
         net = nets[net_id]
         per_level = net.weight[flow] / net.bytes[flow]
         if net.bound != flow:
-            allowed, _ = link_allows(state, net_id, link_id)
-            if level * per_level < min(allowed, net.cap):
+            allowed, other = link_allows(state, net_id, link_id)
+            target = min(allowed, net.cap)
+            if level * per_level < target:
                 _rebind(state, net_id, flow, level * per_level)
+                queue_node(state, net.row)
+            elif net_rate(state, net_id) > target * (1.0 + _SLACK):
+                # This link counts on another to hold the task back: let it, so that what follows there shows
+                # here.
+                _rebind(state, net_id, other if allowed < net.cap else -1, target)
                 queue_node(state, net.row)
         rate = net_rate(state, net_id)
         usage += rate * net.bytes[flow]
@@ -540,12 +546,12 @@ def _relax(state: Handle, link_id: int) -> None:
         _fill(state, link_id)
         return
     level = (link.capacity - (link.usage - link.level * link.slope)) / link.slope
-    if abs(level - link.level) <= _SLACK * level:
-        _refresh_end(state, link_id)
-    elif link.foreign_max * (1.0 - _SLACK) <= level <= link.cap_min:
+    if not link.foreign_max * (1.0 - _SLACK) <= level <= link.cap_min * (1.0 + _SLACK):
+        _fill(state, link_id)
+    elif abs(level - link.level) > _SLACK * level:
         _shift(state, link_id, level)
     else:
-        _fill(state, link_id)
+        _refresh_end(state, link_id)
 
 
 @inner

@@ -1,0 +1,1 @@
+"""Programs and adapters of the peers that Stowplan is measured against."""
