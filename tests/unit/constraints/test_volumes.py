@@ -298,3 +298,31 @@ def test_inline_disks(kind: str, read_only: bool, conflicts: bool) -> None:
     assert refusals(state, wanted) == ({"a": ("VolumeRestrictions",)} if conflicts else {})
     if conflicts:
         assert CompiledFilters(state, wanted).reason(0) == f"{kind} disk is mounted by pod default/p"
+
+
+def test_a_binding_reserves_the_volumes_it_counts_on() -> None:
+    state = cluster(
+        LOCAL,
+        WAIT,
+        volume("pv", node_affinity=on(HOST, "a")),
+        claim("c", storage_class="local"),
+        claim("d", storage_class="local"),
+        claim("new"),
+    )
+    first, second = CompiledFilters(state, using("c", "new")), CompiledFilters(state, using("d"))
+    row = state.row("a")
+    assert first.feasible[row]
+    assert second.feasible[row]
+    assumed = first.storage_to_assume(row)
+    assert assumed == [
+        volume("pv", node_affinity=on(HOST, "a"), claim=("default", "c"), claim_uid="uid-c"),
+        claim("new", selected_node="a"),
+    ]
+    for item in assumed:
+        state.apply(StorageSet(item))
+    first.refresh()
+    second.refresh()
+    assert first.feasible[row]
+    assert not first.feasible[state.row("b")]
+    assert not second.feasible[row]
+    assert CompiledFilters(state, PodShape()).storage_to_assume(row) == []

@@ -33,7 +33,14 @@ from stowplan.core.constraints.volume_binding import VolumeBinding
 from stowplan.core.constraints.volume_limits import NodeVolumeLimits
 from stowplan.core.constraints.volume_use import VolumeRestrictions
 from stowplan.core.constraints.volume_zone import VolumeZone
-from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
+from stowplan.core.domain import (
+    Change,
+    ChangeKind,
+    ClusterState,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodShape,
+)
 
 __all__ = ["CompiledFilters"]
 
@@ -132,6 +139,18 @@ class CompiledFilters:
             if mask is not None:
                 possible &= ~mask
         return bool(possible.any())
+
+    def storage_to_assume(self, row: int) -> list[PersistentVolume | PersistentVolumeClaim]:
+        """Return the storage objects that binding the pod to a feasible `row` changes (mostly none).
+
+        Apply each as `StorageSet` with the binding: the volumes that the pod's claims will get are then no
+        one else's, and claims that need a new volume wait for this node. Put the old objects back if the
+        binding fails.
+        """
+        for _, one in self._filters:
+            if isinstance(one, VolumeBinding):
+                return one.to_assume(row)
+        return []
 
     # ---- keeping current ----
 

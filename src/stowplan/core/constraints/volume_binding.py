@@ -11,6 +11,7 @@ hash table.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar, Final
 
 import numpy as np
@@ -268,6 +269,29 @@ class VolumeBinding(NodeFilter):
             if not found.all():
                 refused |= ~(found | self._may_provision(claim, rows))
         return refused
+
+    def to_assume(self, row: int) -> list[PersistentVolume | PersistentVolumeClaim]:
+        """Return the volumes as reserved for, and the claims as waiting for, a pod that is bound to `row`.
+
+        kube-scheduler does the same when it reserves a node: no other pod may count on those volumes.
+        """
+        rows = np.array([row], dtype=np.intp)
+        reserved: dict[str, PersistentVolume] = {}
+        waiting = list(self._to_provision)
+        for claim in self._to_match:
+            own, free = self._candidates[claim.namespace, claim.name]
+            for volume in own or free:
+                if volume.name not in reserved and self._reaches(volume, rows, is_bound=False)[0]:
+                    key = (claim.namespace, claim.name)
+                    reserved[volume.name] = dataclasses.replace(volume, claim=key, claim_uid=claim.uid)
+                    break
+            else:
+                waiting.append(claim)
+        node_name = self._state.node(row).name
+        return [
+            *reserved.values(),
+            *(dataclasses.replace(claim, selected_node=node_name) for claim in waiting),
+        ]
 
     def reason(self, row: int) -> str:
         """Name the claim or volume."""
