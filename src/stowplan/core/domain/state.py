@@ -381,7 +381,7 @@ class ClusterState:
         return column
 
     def _grow(self) -> None:
-        # Every array is read whole: large ones grow by an eighth, as doubling leaves up to half of them empty.
+        # Every array is read whole: large ones grow by an eighth, as doubling leaves half of them empty.
         old = self.capacity
         self.capacity += old if old < _DOUBLES_BELOW else old // 8
         self.allocatable = _grown(self.allocatable, self.capacity, 0)

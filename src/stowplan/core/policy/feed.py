@@ -16,7 +16,6 @@ from stowplan.core.domain import ChangeKind, ClusterState, PodShape
 __all__ = ["ChangeFeed"]
 
 _LIMIT = 65536
-_RESETS = ChangeKind.NODE | ChangeKind.NAMESPACE
 
 
 class ChangeFeed:
@@ -55,7 +54,9 @@ class ChangeFeed:
             self._start_over()
             return
         for change in changes:
-            if change.kind & _RESETS:
+            if change.kind is ChangeKind.STORAGE:
+                continue  # nothing that scores depend on
+            if change.kind is not ChangeKind.POD:
                 self._start_over()
                 return
             if change.shape is not None:
