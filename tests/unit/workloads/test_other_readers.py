@@ -1,6 +1,7 @@
 """TPC-H, openb and Lotaru: what small files become, and what is refused."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from stowplan.core.domain import GpuRequest
 from stowplan.errors import InvalidFile, InvalidInput, InvalidQuantity, InvalidWorkflow, UnknownName
 from stowplan.simulate.laws import parse_runs
-from stowplan.simulate.workloads import openb, tpch, tpch_batch
+from stowplan.simulate.workloads import load_workload, openb, tpch, tpch_batch
 from stowplan.simulate.workloads.lotaru import workload_of
 
 BATCH: dict[str, Any] = {
@@ -67,6 +68,20 @@ def test_an_unusable_instance_is_refused(
     instance = {**BATCH["instances"][0], **change}
     with pytest.raises(error, match=message):
         tpch_batch.parse(json.dumps({**BATCH, "instances": [instance]}), "f")
+
+
+def test_an_instance_is_named_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "batch.json"
+    path.write_text(json.dumps(BATCH))
+    assert [load_workload(path).name, load_workload(path, instance=1).name] == ["batch-0", "batch-1"]
+    second = load_workload(f"{path}#1")
+    assert second.name == "batch-1"
+    assert second.notes[0].startswith("instance 1 of 2 in ")
+    with pytest.raises(InvalidInput, match="has no instance 2; it has 2, counted from 0"):
+        load_workload(f"{path}#2")
+    odd = tmp_path / "batch.json#1"  # a file of that very name comes first
+    odd.write_text(json.dumps({**BATCH, "instances": BATCH["instances"][1:]}))
+    assert load_workload(odd).task_count == 1
 
 
 def stage(first: dict[str, list[float]], rest: dict[str, list[float]]) -> dict[str, Any]:

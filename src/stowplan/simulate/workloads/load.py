@@ -5,7 +5,9 @@ A folder is read as all of its files of one format, for example every run of a w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -62,6 +64,7 @@ _LOADERS: Final[dict[str, _Loader]] = {
     "lotaru": _load_lotaru,
 }
 
+_NUMBERED: Final = re.compile(r"(?P<name>.+)#(?P<instance>\d{1,9})", re.ASCII)
 _REPEATS: Final = ("nextflow-trace", "tpch-batch")
 """Formats of which several files are alternatives to each other (runs, batches), not parts of one
 workload."""
@@ -97,20 +100,32 @@ def load_workloads(path: Path | str) -> tuple[Workload, ...]:
     return _load(Path(path), ())
 
 
-def load_workload(path: Path | str, *, instance: int = 0) -> Workload:
-    """Return the workload of a file or folder; of a batch file, the one numbered `instance`.
+def load_workload(path: Path | str, *, instance: int | None = None) -> Workload:
+    """Return the workload of a file or folder; where it holds several, the one numbered `instance`.
+
+    Without `instance` the number is taken from the path (`batch.json.gz#3`), else it is the first, and a note
+    of the workload says so.
 
     Raises:
         InvalidInput: there is no such instance.
         InvalidFile, InvalidWorkflow, InvalidQuantity: as `load_workloads`.
     """
-    return _instance(load_workloads(path), Path(path), instance)
+    path = Path(path)
+    numbered = _NUMBERED.fullmatch(path.name)
+    if instance is None and numbered is not None and not path.exists():
+        path, instance = path.with_name(numbered["name"]), int(numbered["instance"])
+    return _instance(load_workloads(path), path, instance)
 
 
-def _instance(workloads: tuple[Workload, ...], path: Path, instance: int) -> Workload:
-    if not 0 <= instance < len(workloads):
-        raise InvalidInput(f"{path}: has no instance {instance}; it has {len(workloads)}, counted from 0")
-    return workloads[instance]
+def _instance(workloads: tuple[Workload, ...], path: Path, instance: int | None) -> Workload:
+    chosen = 0 if instance is None else instance
+    if not 0 <= chosen < len(workloads):
+        raise InvalidInput(f"{path}: has no instance {chosen}; it has {len(workloads)}, counted from 0")
+    workload = workloads[chosen]
+    if len(workloads) == 1:
+        return workload
+    note = f"instance {chosen} of {len(workloads)} in {path}; add #NUMBER to the path for another"
+    return replace(workload, notes=(note, *workload.notes))
 
 
 def _load(path: Path, within: tuple[Path, ...]) -> tuple[Workload, ...]:
