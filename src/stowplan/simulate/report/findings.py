@@ -123,8 +123,8 @@ def _why(experiment: ExperimentResult, best: _Change) -> str:
         beginning = "Most of the gain comes" if reasons else "Why: the gain comes"
         more = "less" if shorter_percent < 0.0 else "more"
         words.append(
-            f"{beginning} from the order in which tasks run: tasks themselves take {abs(shorter_percent):.1f} % "
-            f"{more} time, but those that hold up their workflow run sooner."
+            f"{beginning} from the order in which tasks run: tasks themselves take "
+            f"{abs(shorter_percent):.1f} % {more} time, but those that hold up their workflow run sooner."
         )
     return " ".join(words)
 
