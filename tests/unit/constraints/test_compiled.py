@@ -285,20 +285,18 @@ def test_a_namespace_that_gets_labels_changes_who_repels() -> None:
     red = LabelSelector.from_labels({"team": "red"})
     hermit = PodShape(namespace="h", anti_affinity=(PodAffinityTerm(HOST, APP, namespace_selector=red),))
     visitor = CompiledFilters(state, PodShape(namespace="v", labels=LABELS))
-    bind(state, "h", hermit, "n0")
-    for number in range(12):
-        bind(state, f"p{number}", PodShape(requests=Resources({"cpu": 0}), namespace=f"x{number}"), "n1")
-    visitor.refresh()
-    assert visitor.all_refusing(0) == ()
+    for batch in range(
+        2
+    ):  # many changes at once, so that they are digested; the digest starts with the second
+        bind(state, f"h{batch}", hermit, "n0")
+        for number in range(12):
+            bind(state, f"p{batch}-{number}", PodShape(namespace=f"x{number}"), "n1")
+        visitor.refresh()
+        assert "InterPodAffinity" not in visitor.all_refusing(0)
     state.apply(NamespaceSet("v", (("team", "red"),)))
     assert visitor.refresh() is None
-    assert visitor.all_refusing(0) == ("InterPodAffinity",)
-    state.apply(PodRemoved("h"))
-    for number in range(12):
-        state.apply(PodRemoved(f"p{number}"))
+    assert "InterPodAffinity" in visitor.all_refusing(0)
+    for key in list(state.pods):
+        state.apply(PodRemoved(key))
     visitor.refresh()
-    bind(state, "h", hermit, "n1")
-    for number in range(12):
-        bind(state, f"q{number}", PodShape(), "n0")
-    visitor.refresh()
-    assert visitor.all_refusing(1) == ("InterPodAffinity",)
+    assert visitor.all_refusing(0) == ()
