@@ -118,7 +118,7 @@ def median_ci95(samples: Sequence[float]) -> Estimate:
     # The largest k whose interval [k-th smallest, k-th largest] still has 95 %: 2 P(B < k) <= 5 %.
     k, below = 0, 0.0
     while k < n // 2:
-        below += math.comb(n, k) / 2.0**n
+        below += math.comb(n, k) / (1 << n)  # exact for any n; 2.0**n overflows beyond 1,023
         if 2.0 * below > 0.05:
             break
         k += 1
