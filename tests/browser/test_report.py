@@ -194,7 +194,7 @@ def test_ten_thousand_tasks_stay_usable(opened: Opened, tmp_path: Path) -> None:
     assert len(page_text) < 6_000_000
     with opened(path, width=390) as page:
         assert page.locator(".hm image").count() == 1
-        assert "too many to draw one by one" in page.locator("figcaption").inner_text()
+        assert "Too many to draw one by one" in page.locator("figcaption").inner_text()
         assert has_no_sideways_scroll(page)
         took_ms = page.evaluate(
             """async () => {

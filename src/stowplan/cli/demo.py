@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ def run_demo(*, out: Path, seeds: int, processes: int | None) -> int:
             title="Real workflow runs under four placement policies",
             lead="Recorded executions of scientific workflows, genomics first, replayed on a simulated "
             "cluster: every policy meets the same arrivals and the same disturbances.",
-            cluster=load_demo_cluster(),
+            cluster=replace(load_demo_cluster(), source="made for the demo; ships with Stowplan"),
             workload=workload,
             policies=_POLICIES,
             baseline=_BASELINE,

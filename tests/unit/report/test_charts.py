@@ -83,13 +83,21 @@ class TestGantt:
         chart = gantt_chart(data, "p", most_bars=1000)
         (trace,) = chart.figure["data"]
         assert trace["type"] == "heatmap"
-        assert "too many to draw" in chart.note
+        assert "Too many to draw" in chart.note
         assert "2 nodes to a row" in chart.note
         width_s = data.tasks["finished_s"].max() / 240  # type: ignore[operator]
         drawn_task_seconds = trace["z"].sum() * 2 * width_s
         assert drawn_task_seconds == pytest.approx(
             (data.tasks["finished_s"] - data.tasks["started_s"]).sum(), rel=1e-4
         )
+
+    def test_tasks_too_short_to_be_seen_are_counted_and_not_drawn(self) -> None:
+        data = small_data(tasks=[{"finished_s": 10_000.0}, {"task": "blink", "finished_s": 1.0}])
+        chart = gantt_chart(data, "a", most_bars=1)
+        (trace,) = chart.figure["data"]
+        assert trace["text"] == ["t<br>w"]
+        assert "1 tasks shorter than 5 s are too short to be seen" in chart.note
+        assert chart.words.startswith("a: 2 tasks")
 
     def test_many_lanes_make_a_map_even_of_few_tasks(self) -> None:
         crowd = [{"task": str(number), "finished_s": 10.0} for number in range(400)]
@@ -129,7 +137,7 @@ class TestUtilisation:
             ]
         )
         words = utilisation_chart(data, "a").words
-        assert "cpu 50 % used of 0 % requested" in words
+        assert "CPU 50 % used of 0 % requested" in words
         assert "gpu" not in words
         assert "disk" not in words
 
@@ -159,6 +167,14 @@ class TestCompletion:
 
     def test_one_policy_has_no_pairs(self) -> None:
         assert paired_chart(small_data(workflows=[{}])) is None
+
+    def test_a_wide_range_has_a_logarithmic_axis_with_ticks_that_say_their_value(self) -> None:
+        rows = [{"workflow": str(number), "completion_s": float(4**number)} for number in range(6)]
+        axis = completion_chart(small_data(workflows=rows)).figure["layout"]["xaxis"]
+        assert axis["type"] == "log"
+        labels = dict(zip(axis["ticktext"], axis["tickvals"], strict=True))
+        assert labels["0.05"] == pytest.approx(0.05)
+        assert {"0.1", "1", "2", "5", "10"} <= labels.keys()
 
     def test_many_points_are_thinned_without_moving_the_ends(self) -> None:
         rows = [{"workflow": str(number), "completion_s": float(number + 1)} for number in range(5000)]

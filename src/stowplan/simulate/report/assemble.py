@@ -28,8 +28,8 @@ __all__ = ["REPORT_NAME", "Facts", "experiment_page", "publish_experiment"]
 
 REPORT_NAME: Final = "report.html"
 
-_MOST_BARS: Final = 1500  # in one chart; drawing more takes seconds
-_MOST_BARS_IN_ALL: Final = 6000  # about 100 bytes each: half a megabyte of a page that should stay below six
+_MOST_BARS: Final = 2000  # in one chart; drawing more takes seconds
+_MOST_BARS_IN_ALL: Final = 7000  # about 100 bytes each: under a megabyte of a page that should stay below six
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

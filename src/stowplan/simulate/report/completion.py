@@ -7,6 +7,7 @@ most gain) is seen there.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = ["completion_chart", "paired_chart"]
 
 _MOST_POINTS: Final = 1000
 _LOG_BEYOND: Final = 50.0
+_SHORT_AXIS: Final = 6.0
 
 
 def completion_chart(data: ReportData) -> Chart:
@@ -59,7 +61,11 @@ def completion_chart(data: ReportData) -> Chart:
         "height": 380,
         "xaxis": {
             "title": {"text": f"completion time ({unit}{', log scale' if is_log else ''})"},
-            **({"type": "log"} if is_log else {}),
+            **(
+                _log_axis(float(positive.to_numpy().min()) / seconds, longest_s / seconds, "")
+                if is_log
+                else {}
+            ),
         },
         "yaxis": {"title": {"text": "workflows complete"}, "ticksuffix": " %", "range": [0, 101]},
         "hovermode": "closest",
@@ -78,6 +84,7 @@ def paired_chart(data: ReportData) -> Chart | None:
     )
     traces: list[Figure] = []
     words: list[str] = []
+    lows, highs = [1.0], [1.0]
     for index, policy in enumerate(data.policies):
         if policy == data.baseline:
             continue
@@ -90,6 +97,8 @@ def paired_chart(data: ReportData) -> Chart | None:
             continue
         ratio = np.sort((pairs["completion_s"] / pairs["reference_s"]).to_numpy())
         x, y = _steps(ratio, len(ratio))
+        lows.append(float(ratio[0]))
+        highs.append(float(ratio[-1]))
         traces.append(
             {
                 "type": "scatter",
@@ -114,9 +123,7 @@ def paired_chart(data: ReportData) -> Chart | None:
         "height": 380,
         "xaxis": {
             "title": {"text": f"× the time under {data.baseline} (log scale)"},
-            "type": "log",
-            "tickvals": _RATIO_TICKS,
-            "ticktext": [f"{tick:g}×" for tick in _RATIO_TICKS],
+            **_log_axis(min(lows), max(highs), "×"),
         },
         "yaxis": {"title": {"text": "pairs"}, "ticksuffix": " %", "range": [0, 101]},
         "hovermode": "closest",
@@ -134,7 +141,16 @@ def paired_chart(data: ReportData) -> Chart | None:
     )
 
 
-_RATIO_TICKS: Final = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100]
+def _log_axis(low: float, high: float, suffix: str) -> Figure:
+    """Return a logarithmic axis with ticks at 1, 2, 5 of each decade, closer on a short axis."""
+    steps = (
+        (1.0, 2.0, 5.0)
+        if high / low > _SHORT_AXIS
+        else (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
+    )
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}{suffix}" for tick in ticks]}
 
 
 def _steps(ordered: NDArray[np.float64], out_of: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

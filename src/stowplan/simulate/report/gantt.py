@@ -27,6 +27,7 @@ MOST_LANES: Final = 240
 _MOST_ROWS: Final = 60
 _MOST_LABELS: Final = 30
 _BINS: Final = 240
+_PIXELS: Final = 2000  # about what a wide screen shows; what is shorter than one cannot be seen
 _LANE_PIXELS: Final = 12
 _LABEL_PIXELS: Final = 14
 _MARGIN_PIXELS: Final = 70
@@ -76,10 +77,10 @@ def gantt_chart(data: ReportData, policy: str, *, most_bars: int) -> Chart:
         end_s=tasks["finished_s"].to_numpy(),
         horizon_s=float(first_run["finished_s"].to_numpy().max()),
     )
-    if len(tasks) <= most_bars:
-        lanes, lane_counts = _lanes(run)
-        if int(lane_counts.sum()) + len(nodes) <= MOST_LANES:
-            return _bars(run, lanes, lane_counts, _coloured(data))
+    lanes, lane_counts = _lanes(run)
+    is_visible = run.end_s - run.start_s >= run.horizon_s / _PIXELS
+    if int(is_visible.sum()) <= most_bars and int(lane_counts.sum()) + len(nodes) <= MOST_LANES:
+        return _bars(run, np.flatnonzero(is_visible), lanes, lane_counts, _coloured(data))
     return _heat_map(run)
 
 
@@ -114,21 +115,26 @@ def _coloured(data: ReportData) -> tuple[str, list[str]]:
 
 
 def _bars(
-    run: _Run, lanes: NDArray[np.int64], lane_counts: NDArray[np.int64], by: tuple[str, list[str]]
+    run: _Run,
+    drawn: NDArray[np.intp],
+    lanes: NDArray[np.int64],
+    lane_counts: NDArray[np.int64],
+    by: tuple[str, list[str]],
 ) -> Chart:
     seconds, unit = time_unit(run.horizon_s)
     first_lane = np.concatenate(([0], np.cumsum(lane_counts + 1)))[:-1]
     total = int(first_lane[-1] + lane_counts[-1])
-    y = (first_lane[run.rows] + lanes).astype(np.float32)
-    base = (run.start_s / seconds).astype(np.float32)
-    length_s = run.end_s - run.start_s
-    alone_s = run.tasks["alone_s"].to_numpy()
+    tasks = run.tasks[drawn]
+    y = (first_lane[run.rows] + lanes)[drawn].astype(np.float32)
+    base = (run.start_s[drawn] / seconds).astype(np.float32)
+    length_s = (run.end_s - run.start_s)[drawn]
+    alone_s = tasks["alone_s"].to_numpy()
     slower = np.where(alone_s > 0.0, 100.0 * (length_s / np.where(alone_s > 0.0, alone_s, 1.0) - 1.0), 0.0)
-    labels = (run.tasks["task"] + "<br>" + run.tasks["workflow"]).to_list()
+    labels = (tasks["task"] + "<br>" + tasks["workflow"]).to_list()
     column, names = by
     rank_of = {name: rank for rank, name in enumerate(names)}
-    ranks = np.array([rank_of.get(name, len(names)) for name in run.tasks[column].to_list()])
-    ranks[(run.tasks["status"] != "done").to_numpy()] = len(names) + 1
+    ranks = np.array([rank_of.get(name, len(names)) for name in tasks[column].to_list()], dtype=np.int64)
+    ranks[(tasks["status"] != "done").to_numpy()] = len(names) + 1
     traces: list[Figure] = []
     for rank, name in enumerate([*names, _OTHER, _LOST]):
         chosen = np.flatnonzero(ranks == rank)
@@ -169,11 +175,12 @@ def _bars(
         "shapes": [_separator(float(lane) - 1.0) for lane in first_lane[1:]],
         "hovermode": "closest",
     }
-    return Chart(
-        {"data": traces, "layout": layout},
-        _in_words(run),
-        f"Each bar is a task; a node has as many rows as it ran tasks at once. One run (seed {run.seed}).",
-    )
+    note = "Each bar is a task; a node has as many rows as it ran tasks at once."
+    hidden = len(run.rows) - len(drawn)
+    if hidden:
+        shortest = run.horizon_s / _PIXELS
+        note += f" {hidden:,} tasks shorter than {shortest:.2g} s are too short to be seen and not drawn."
+    return Chart({"data": traces, "layout": layout}, _in_words(run), f"{note} One run (seed {run.seed}).")
 
 
 def _apart(positions: NDArray[np.float64]) -> list[int]:
@@ -214,14 +221,14 @@ def _heat_map(run: _Run) -> Chart:
         "zmin": 0,
         "colorscale": [[0, "--heat-0"], [0.5, "--heat-1"], [1, "--heat-2"]],
         "colorbar": {
-            "title": {"text": "tasks running per node", "side": "top"},
+            "title": {"text": "tasks running per node", "side": "top", "font": {"size": 12.5}},
             "orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom",
             "len": 0.6, "thickness": 9, "outlinewidth": 0,
         },
         "hovertemplate": f"at %{{x:.4~g}} {unit}: %{{z:.3~g}} tasks running per node<extra></extra>",
     }  # fmt: skip
     layout: Figure = {
-        "height": int(np.clip(row_count * 14 + 120, 260, 950)),
+        "height": int(np.clip(row_count * 14, 160, 840)) + 110,
         "xaxis": {"title": {"text": f"time ({unit})"}, "showgrid": False},
         "yaxis": {
             "range": [row_count - 0.5, -0.5],
@@ -233,9 +240,8 @@ def _heat_map(run: _Run) -> Chart:
     }
     grouped = f", {per_row} nodes to a row" if per_row > 1 else ""
     note = (
-        f"{len(run.rows):,} tasks on {len(run.nodes):,} nodes are too many to draw one by one: the colour "
-        f"is the mean number of tasks running per node in each of {_BINS} equal stretches of time{grouped}. "
-        f"One run (seed {run.seed})."
+        "Too many to draw one by one: the colour is the mean number of tasks running per node in each of "
+        f"{_BINS} equal stretches of time{grouped}. One run (seed {run.seed})."
     )
     return Chart({"data": [trace], "layout": layout}, _in_words(run), note)
 

@@ -19,6 +19,13 @@ __all__ = ["utilisation_chart"]
 
 _BINS: Final = 300
 _PANEL_PIXELS: Final = 130
+_WORDS: Final = {
+    "cpu": "CPU",
+    "dram": "memory bandwidth",
+    "network_up": "network, sent",
+    "network_down": "network, received",
+    "pcie": "PCIe",
+}
 
 
 def utilisation_chart(data: ReportData, policy: str) -> Chart:
@@ -48,7 +55,7 @@ def utilisation_chart(data: ReportData, policy: str) -> Chart:
     traces: list[Figure] = []
     means: list[str] = []
     for index, resource in enumerate(resources):
-        words = resource.replace("_", " ")
+        words = _WORDS.get(resource, resource.replace("_", " "))
         suffix = "" if index == 0 else str(index + 1)
         rows = usage.filter(pl.col("resource") == resource).sort("time_s")
         used = _binned_share(rows, "used", edges_s)
