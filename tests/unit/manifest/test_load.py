@@ -8,6 +8,7 @@ from stowplan.core.domain import (
     BindingMode,
     HostPort,
     LabelSelector,
+    NodeSelectorTerm,
     PodShape,
     Requirement,
     Resources,
@@ -303,6 +304,20 @@ def test_zone_requirements_of_a_migrated_volume_use_the_drivers_key() -> None:
     moved = loaded.state.storage.volumes["v"].migrated_affinity
     assert moved is not None
     assert [requirement.key for requirement in moved[0].expressions] == ["topology.ebs.csi.aws.com/zone"]
+    region = {"key": "failure-domain.beta.kubernetes.io/region", "operator": "In", "values": ["r"]}
+    term["matchExpressions"].append(region)
+    loaded = load_objects([{"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}])
+    moved = loaded.state.storage.volumes["v"].migrated_affinity
+    assert moved is not None
+    assert moved[0].expressions[1].key == "topology.kubernetes.io/region"
+    zoned = {"topology.kubernetes.io/zone": "z1__z2"}
+    bare = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+    loaded = load_objects(
+        [{"kind": "PersistentVolume", "metadata": {"name": "v", "labels": zoned}, "spec": bare}]
+    )
+    assert loaded.state.storage.volumes["v"].migrated_affinity == (
+        NodeSelectorTerm((Requirement("topology.ebs.csi.aws.com/zone", Operator.IN, ("z1", "z2")),)),
+    )
 
 
 def test_the_report_judges_each_pod_alone() -> None:
