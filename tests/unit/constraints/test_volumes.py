@@ -246,6 +246,7 @@ def test_a_volume_counts_once_per_node_and_attachments_count_too() -> None:
     assert (
         other.reason(state.row("a")) == "csi.example attaches at most 1 volumes here; 1 are, the pod adds 1"
     )
+    assert CompiledFilters(state, using("c2")).all_refusing(state.row("a")) == ("NodeVolumeLimits",)
     state.apply(StorageSet(VolumeAttachment("va", "b", "csi.example", "pv2")))
     for compiled in (limits, other, fresh):
         assert compiled.refresh() is None
