@@ -8,24 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from stowplan.core.domain import Labels, freeze_labels, parse_quantity
 from stowplan.errors import InvalidObject, InvalidQuantity
 
 __all__ = ["Cursor"]
 
+_NOTHING: Final[Mapping[str, object]] = {}
+
 
 class Cursor:
     """A value inside an object, and where it is."""
 
-    __slots__ = ("_owner", "_path", "_value")
+    __slots__ = ("_key", "_parent", "_value")
 
-    def __init__(self, value: object, owner: str, path: str = "") -> None:
-        """Point at `value`, found at `path` in the object that `owner` names."""
+    def __init__(self, value: object, parent: Cursor | str, key: str | int = "") -> None:
+        """Point at `value`: an object that the text `parent` names, or the part `key` of another value."""
         self._value = value
-        self._owner = owner
-        self._path = path
+        self._parent = parent
+        self._key = key
+
+    def _whereabouts(self) -> tuple[str, str]:
+        """Return the name of the object, and the path of this value in it (made up only for complaints)."""
+        if isinstance(self._parent, str):
+            return self._parent, ""
+        owner, path = self._parent._whereabouts()  # noqa: SLF001  (same class)
+        if isinstance(self._key, int) or self._key.startswith("["):
+            return owner, f"{path}[{self._key}]" if isinstance(self._key, int) else f"{path}{self._key}"
+        return owner, f"{path}.{self._key}" if path else self._key
 
     def fail(self, mend: str) -> NoReturn:
         """Raise the complaint about this value.
@@ -33,7 +44,8 @@ class Cursor:
         Raises:
             InvalidObject: always.
         """
-        raise InvalidObject(f"{self._owner}: {self._path or 'the object'} is {self._value!r}; {mend}")
+        owner, path = self._whereabouts()
+        raise InvalidObject(f"{owner}: {path or 'the object'} is {self._value!r}; {mend}")
 
     @property
     def is_set(self) -> bool:
@@ -42,14 +54,13 @@ class Cursor:
 
     def __getitem__(self, key: str) -> Cursor:
         """Return the field `key`; of an absent mapping, an absent field."""
-        path = f"{self._path}.{key}" if self._path else key
-        return Cursor(self._mapping().get(key), self._owner, path)
+        return Cursor(self._mapping().get(key), self, key)
 
     def _mapping(self) -> Mapping[str, object]:
-        if self._value is None:
-            return {}
         value = self._value
-        if not isinstance(value, Mapping):
+        if value is None:
+            return _NOTHING
+        if not isinstance(value, dict | Mapping):
             self.fail("write a mapping")
         return cast("Mapping[str, object]", value)
 
@@ -58,7 +69,7 @@ class Cursor:
         for key, value in self._mapping().items():
             if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (YAML allows other keys)
                 self.fail(f"its key {key!r} is not text, quote it")
-            yield key, Cursor(value, self._owner, f"{self._path}[{key}]")
+            yield key, Cursor(value, self, f"[{key}]")
 
     def items(self) -> Iterator[Cursor]:
         """Iterate over the elements of a list."""
@@ -68,7 +79,7 @@ class Cursor:
         if not isinstance(values, list | tuple):
             self.fail("write a list")
         for number, value in enumerate(cast("list[object]", values)):
-            yield Cursor(value, self._owner, f"{self._path}[{number}]")
+            yield Cursor(value, self, number)
 
     def text(self, default: str = "") -> str:
         """Return a string."""
@@ -136,7 +147,8 @@ class Cursor:
         try:
             exact = parse_quantity(cast("str", self._value)) * 1000
         except InvalidQuantity as error:
-            raise InvalidObject(f"{self._owner}: {self._path}: {error}") from error
+            owner, path = self._whereabouts()
+            raise InvalidObject(f"{owner}: {path}: {error}") from error
         return Fraction(-(-exact.numerator // exact.denominator), 1000)
 
     def quantities(self) -> dict[str, Fraction]:
