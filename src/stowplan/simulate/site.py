@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain import ClusterState, Node, NodeRemoved, NodeSet, Taint, TaintEffect
+from stowplan.core.domain import ClusterState, Node, NodeRemoved, NodeSet, Taint, TaintEffect, validate_state
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import Resource
 from stowplan.errors import InternalError
@@ -153,7 +153,7 @@ class Site:
         Raises:
             InternalError: an invariant does not hold.
         """
-        self.state.validate()
+        validate_state(self.state)
         self.kernel.validate()
         present = {name for name, _ in self.state.rows()}
         for node, condition in zip(self.nodes, self.conditions, strict=True):

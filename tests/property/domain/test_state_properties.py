@@ -23,6 +23,7 @@ from stowplan.core.domain import (
     SnapshotPool,
     Taint,
     TaintEffect,
+    validate_state,
 )
 
 names = st.integers(0, 30).map(lambda i: f"n{i}")
@@ -115,7 +116,7 @@ class Cluster(RuleBasedStateMachine):
     def take_snapshot(self, *, keep: bool) -> None:
         snapshot = self.pool.snapshot()
         assert describe(snapshot.state) == describe(self.pool.state)
-        snapshot.state.validate()
+        validate_state(snapshot.state)
         if keep and len(self.kept) < 4:
             self.kept.append((snapshot, describe(snapshot.state)))
 
@@ -126,7 +127,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def indexes_agree_with_pods(self) -> None:
-        self.pool.state.validate()
+        validate_state(self.pool.state)
 
     @invariant()
     def kept_snapshots_never_change(self) -> None:

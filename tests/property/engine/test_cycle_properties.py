@@ -25,6 +25,7 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
     WorkProfile,
+    validate_state,
 )
 from stowplan.core.engine import Engine
 from stowplan.core.policy import make_policy, policy_names
@@ -74,7 +75,7 @@ def run(policy: str, description: list[tuple[int, int, str]], tasks: list[PodSha
         report = engine.cycle(float(turn), pending, running)
         keys = [task.key for part in (report.placed, report.waiting, report.infeasible) for task, _ in part]
         assert sorted(keys) == sorted(task.key for task in pending)
-        state.validate()
+        validate_state(state)
         assert np.all(state.requested <= state.allocatable)
         for task, placed in report.placed:
             assert state.node(placed.row).name == placed.node_name

@@ -25,6 +25,7 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
     WorkProfile,
+    validate_state,
 )
 from stowplan.core.engine import Engine
 from stowplan.core.policy import CycleView, make_policy, policy_names
@@ -164,7 +165,7 @@ def test_same_seed_same_placements_and_capacity_holds(name: str, seed: int) -> N
         state, pending = scene(seed)
         engine = Engine(state, make_policy(name), rng=np.random.default_rng(seed))
         report = engine.cycle(9.0, pending)
-        state.validate()
+        validate_state(state)
         assert (state.gpu_free_milli >= -1).all()
         runs.append([(placed.key, placed.node_name, placed.gpus) for _, placed in report.placed])
     assert runs[0] == runs[1]

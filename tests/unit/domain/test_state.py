@@ -34,6 +34,7 @@ from stowplan.core.domain import (
     StorageSet,
     Taint,
     TaintEffect,
+    validate_state,
 )
 from stowplan.errors import InternalError, InvalidObject, StateConflict
 
@@ -59,11 +60,11 @@ def test_pods_take_and_give_back_exactly_what_they_ask_for() -> None:
     row = state.row("n2")
     assert state.requested[row, [CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN]].tolist() == [500, 2**20, 1]
     assert state.scored[row].tolist() == [100, 200 * 2**20]
-    state.validate()
+    validate_state(state)
     state.apply(PodRemoved("p"))
     assert not state.requested.any()
     assert not state.index.groups
-    state.validate()
+    validate_state(state)
 
 
 def test_a_new_resource_gets_a_column_and_rows_grow() -> None:
@@ -73,7 +74,7 @@ def test_a_new_resource_gets_a_column_and_rows_grow() -> None:
     assert state.allocatable[state.row("g"), state.columns["example.com/chip"]] == 8
     assert state.node_count == 41
     assert [name for name, _ in state.rows()][:2] == ["n0", "n1"]
-    state.validate()
+    validate_state(state)
 
 
 def test_a_changed_node_keeps_its_row_and_pods_and_loses_old_labels() -> None:
@@ -90,7 +91,7 @@ def test_a_changed_node_keeps_its_row_and_pods_and_loses_old_labels() -> None:
     assert "img" not in state.images
     assert state.requested[row, CPU_COLUMN] == 500
     assert state.allocatable[row, CPU_COLUMN] == 1000
-    state.validate()
+    validate_state(state)
 
 
 def test_the_row_of_a_removed_node_is_reused_clean() -> None:
@@ -102,7 +103,7 @@ def test_the_row_of_a_removed_node_is_reused_clean() -> None:
     state.apply(NodeSet(node("m")))
     assert state.row("m") == row
     assert state.labels["zone"].value_ids[row] == ABSENT
-    state.validate()
+    validate_state(state)
 
 
 def test_gpu_shares_are_counted_per_device() -> None:
@@ -115,7 +116,7 @@ def test_gpu_shares_are_counted_per_device() -> None:
     assert state.gpu_models[state.gpu_model_ids[row]] == "T4"
     state.apply(NodeSet(node("g", cpu=1, hardware=Hardware(gpus=gpus))))
     assert state.gpu_free_milli[row].tolist() == [1000, 700]
-    state.validate()
+    validate_state(state)
     with pytest.raises(StateConflict, match="lost GPU 1"):
         state.apply(NodeSet(node("g", hardware=Hardware(gpus=gpus[:1]))))
     with pytest.raises(InvalidObject, match="GPU 0 of 'plain'"):
@@ -141,7 +142,7 @@ def test_a_refused_event_changes_nothing() -> None:
     for event in refused:
         with pytest.raises((StateConflict, InvalidObject)):
             state.apply(event)
-        state.validate()
+        validate_state(state)
         assert state.sequence == before.sequence
         assert np.array_equal(state.requested, before.requested)
         assert np.array_equal(state.gpu_free_milli, before.gpu_free_milli)
@@ -198,7 +199,7 @@ def test_a_snapshot_does_not_follow_and_cannot_be_written() -> None:
         before.state.requested[0, 0] = 1
     trial = before.copy_state()
     trial.apply(PodRemoved("p"))
-    trial.validate()
+    validate_state(trial)
     assert before.state.requested[0, CPU_COLUMN] == 500
 
 

@@ -27,6 +27,7 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
     WorkProfile,
+    validate_state,
 )
 from stowplan.core.engine import Engine
 from stowplan.core.policy import CycleView
@@ -113,7 +114,7 @@ def test_each_placement_is_subtracted_before_the_next() -> None:
     assert wait.refused == {"NodeResourcesFit": 2}
     assert wait.reason == "0/2 nodes can take the pod: refused 2 by NodeResourcesFit"
     assert not report.infeasible
-    state.validate()
+    validate_state(state)
 
 
 def test_a_smaller_task_goes_past_one_that_waits() -> None:

@@ -12,6 +12,7 @@ from stowplan.core.domain.events import (
     StorageRemoved,
     StorageSet,
 )
+from stowplan.core.domain.invariants import validate_state
 from stowplan.core.domain.node import (
     HOSTNAME_LABEL,
     MACHINE_TYPE_LABEL,
@@ -154,5 +155,6 @@ __all__ = [
     "freeze_labels",
     "milli_value",
     "parse_quantity",
+    "validate_state",
     "value",
 ]  # fmt: skip

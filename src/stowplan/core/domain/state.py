@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain.columns import ABSENT, LabelColumn, RowCounter
+from stowplan.core.domain.columns import ABSENT, LabelColumn
 from stowplan.core.domain.events import (
     BoundPod,
     ClusterEvent,
@@ -398,57 +398,8 @@ class ClusterState:
         self.pods_on.extend({} for _ in range(self.capacity - old))
         self._free_rows.extend(range(self.capacity - 1, old - 1, -1))
 
-    # ---- checking ----
-
-    def validate(self) -> None:
-        """Check every invariant that ties the arrays and indexes together.
-
-        Raises:
-            InternalError: one does not hold; the message says which, where and by how much.
-        """
-        requested = np.zeros_like(self.requested)
-        scored = np.zeros_like(self.scored)
-        gpu_free = np.full_like(self.gpu_free_milli, -1)
-        index = PodIndex()
-        for name, row in self._row_of.items():
-            node = self.node(row)
-            if node.name != name or not self.is_node[row]:
-                raise InternalError(f"row {row} should hold {name!r} but holds {node.name!r}")
-            gpu_free[row, : len(node.hardware.gpus)] = 1000
-        for key, (pod, row) in self.pods.items():
-            if self.pods_on[row].get(key) is not pod:
-                raise InternalError(f"pod {key!r} is not among the pods of row {row}")
-            columns, amounts = self.request_vector(pod.shape.requests)
-            requested[row, columns] += amounts
-            scored[row] += (pod.shape.score_cpu_milli, pod.shape.score_memory_bytes)
-            if pod.shape.gpu is not None:
-                for gpu in pod.gpus:
-                    gpu_free[row, gpu] -= pod.shape.gpu.milli
-            index.count(pod, row, 1)
-        _require_equal("requested", requested, self.requested)
-        _require_equal("scored", scored, self.scored)
-        _require_equal("gpu_free_milli", gpu_free, self.gpu_free_milli)
-        for name in PodIndex.__slots__:
-            expected, actual = _as_plain(getattr(index, name)), _as_plain(getattr(self.index, name))
-            if expected != actual:
-                raise InternalError(f"index {name} is {actual!r} but the bound pods say {expected!r}")
-        if sum(map(len, self.pods_on)) != len(self.pods):
-            raise InternalError("the pods by row and the pods by key differ in number")
-
-
-def _as_plain(table: dict[object, RowCounter]) -> dict[object, dict[int, int]]:
-    return {key: dict(counter.items()) for key, counter in table.items()}
-
 
 def _grown(array: NDArray[S], capacity: int, fill: int) -> NDArray[S]:
     grown = np.full((capacity, *array.shape[1:]), fill, dtype=array.dtype)
     grown[: len(array)] = array
     return grown
-
-
-def _require_equal(name: str, expected: NDArray[np.generic], actual: NDArray[np.generic]) -> None:
-    if not np.array_equal(expected, actual):
-        where = np.argwhere(expected != actual)[0].tolist()
-        raise InternalError(
-            f"{name}{where} is {actual[tuple(where)]} but the bound pods add up to {expected[tuple(where)]}"
-        )
