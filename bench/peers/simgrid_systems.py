@@ -2,18 +2,21 @@
 
 Two kinds of system, as JSON so that SimGrid's own interpreter can read them (`simgrid_solver.py`):
 
-* bmf: tasks on one node need a core and up to four buses at once; the cores may be too few, tasks may arrive
+* bmf: tasks on one node need a core and up to four buses at once; cores may be too few, tasks may arrive
   late.
 * maxmin: flows over random routes of links, arriving late or not.
 
 SimGrid's bmf solver gives up on a few systems in a thousand ("Unable to find a BMF allocation"), and now and
-then its lazy update keeps a stale rate, so that it contradicts its own answer for the same state asked afresh. `verdict` tells these apart
-from a difference that is ours: it replays our run and asks SimGrid anew at each of our events.
+then its lazy update keeps a stale rate, so that it contradicts its own answer for the same state asked
+afresh.
+`verdict` tells these apart from a difference that is ours: it replays our run and asks SimGrid anew at each
+of our events.
 """
 
 import json
 import subprocess
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +36,7 @@ from stowplan.simulate.kernel.kernel import FluidKernel
 __all__ = [
     "AGREE",
     "Case",
+    "difference",
     "kernel_finish_s",
     "random_bmf",
     "random_maxmin",
@@ -117,7 +121,7 @@ def kernel_finish_s(case: Case, *, buses: Literal["links", "node"] = "links") ->
 def _bmf(case: Case, buses: str) -> tuple[FluidKernel, TaskStarts]:
     capacity = [float(number) for number in case["capacity"]]
     on_node = 2 if buses == "node" else 0
-    local = (capacity[:on_node] + [np.inf, np.inf])[:2]
+    local = [*capacity[:on_node], np.inf, np.inf][:2]
     nodes = KernelNodes.of(
         1,
         cpu_cores=float(case["cores"]),
@@ -129,7 +133,7 @@ def _bmf(case: Case, buses: str) -> tuple[FluidKernel, TaskStarts]:
     phases: list[list[TaskPhase]] = []
     for _, work_s, sent in case["tasks"]:
         rates = [amount / work_s for amount in sent]
-        own = (rates[:on_node] + [0.0, 0.0])[:2]
+        own = [*rates[:on_node], 0.0, 0.0][:2]
         links = tuple(Flow(link, rate) for link, rate in enumerate(rates[on_node:]) if rate > 0.0)
         phases.append(
             [
@@ -168,12 +172,11 @@ def difference(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
 
 
 def verdict(case: Case, ours: NDArray[np.float64], python: str) -> float:
-    """Largest relative difference between our run of a bmf system and SimGrid asked afresh at each of our
-    events.
+    """Largest relative difference between our run of a bmf system and SimGrid asked afresh at our events.
 
     At every finish of ours, the tasks present then and their remaining work are given to SimGrid as a new
-    system; the time until the first of them ends must be ours. Remaining work follows from our kernel, run up
-    to that instant.
+    system; the time until the first of them ends must be ours. Remaining work is our kernel's at that
+    instant.
     """
     kernel, starts = _bmf(case, "links")
     ids = kernel.start(starts)
@@ -182,7 +185,7 @@ def verdict(case: Case, ours: NDArray[np.float64], python: str) -> float:
     instants = np.unique(np.concatenate([arrivals, ours]))
     states: list[Case] = []
     gaps: list[float] = []
-    for at_s, until_s in zip(instants[:-1], instants[1:], strict=True):
+    for at_s, until_s in pairwise(instants.tolist()):
         kernel.advance(max(at_s, kernel.now_s), wake=Wake.NOTHING)
         left = (1.0 - kernel.progress(ids)) * work
         present = np.flatnonzero((arrivals <= at_s) & (ours > at_s * (1.0 + 1e-12)))

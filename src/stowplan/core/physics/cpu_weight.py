@@ -10,11 +10,11 @@ __all__ = ["cpu_weight_of_request"]
 def cpu_weight_of_request(request_cores: float) -> float:
     """`cpu.weight` (1 … 10000) that Kubernetes' runtime derives from a CPU request.
 
-    Law: shares = 1024 per core, between 2 and 262144; weight = ⌈10^((l² + 125·l)/612 − 7/34)⌉ with l =
-    log2(shares), as in current opencontainers/cgroups (`ConvertCPUSharesToCgroupV2Value`), not the older
-    linear mapping.
+    Law: shares = 1024 per core in whole numbers, between 2 and 262144; weight = ⌈10^((l² + 125·l)/612 −
+    7/34)⌉ with l = log2(shares), as in current opencontainers/cgroups (`ConvertCPUSharesToCgroupV2Value`),
+    not the older linear mapping.
     """
-    shares = min(max(request_cores * 1024.0, 2.0), 262144.0)
+    shares = min(max(float(math.floor(request_cores * 1024.0)), 2.0), 262144.0)
     if shares in {2.0, 262144.0}:
         return 1.0 if shares == 2.0 else 10000.0
     doublings = math.log2(shares)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stowplan.core.physics.fitted import GPU_SHARING_KNOTS, GPU_SHARING_SPEEDS
 from stowplan.core.physics.laws import PhysicsLaws
-from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Cause, Resource
+from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Cause, Resource
 from stowplan.errors import InvalidInput, StateConflict
 from stowplan.simulate.kernel.events import ChangeKind, KernelEvents, Wake
 from stowplan.simulate.kernel.fabric import rehash_pairs
@@ -29,7 +29,7 @@ from stowplan.simulate.kernel.loop import (
     stop_task,
     sync_all,
 )
-from stowplan.simulate.kernel.reading import read_use
+from stowplan.simulate.kernel.reading import read_tasks, read_use
 from stowplan.simulate.kernel.state import (
     CHANGE_DTYPE,
     COUNTER_DTYPE,
@@ -43,6 +43,7 @@ from stowplan.simulate.kernel.state import (
     TASK_DTYPE,
     State,
     TaskState,
+    copy_of,
     fresh_pairs,
     grown,
 )
@@ -252,8 +253,7 @@ class FluidKernel:
     def progress(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n,) share of each task's work that is done, 0 … 1; 1 for a finished task without work."""
         ids = self._ids(tasks)
-        sync_all(self._handle)
-        done, total = self._work_done(ids), self._state.tasks["work_s"][ids]
+        (done, _), total = self._read(ids), self._state.tasks["work_s"][ids]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(total > 0.0, done / total, 1.0)
         return np.clip(share, 0.0, 1.0)
@@ -275,15 +275,7 @@ class FluidKernel:
     def slowdown_by_cause(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n, CAUSE_COUNT) seconds lost so far. Time since the start = work done + sum over causes."""
         ids = self._ids(tasks)
-        sync_all(self._handle)
-        lost: NDArray[np.float64] = self._state.tasks["lost"][ids].copy()
-        for index, (row, place) in self._places(ids):
-            slot = self._state.slots[row, place]
-            done = slot["work_s"] - slot["remaining"]
-            lost[index] += slot["lost"]
-            lost[index, Cause.MACHINE] += done * (1.0 / slot["speed"] - 1.0)
-            lost[index, Cause.CPU] += done * (1.0 / slot["quota"] - 1.0) / slot["speed"]
-        return lost
+        return self._read(ids)[1]
 
     def started_s(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n,) when each began to run; NaN = not yet."""
@@ -320,8 +312,9 @@ class FluidKernel:
         Raises:
             InternalError: one does not hold, with the evidence.
         """
-        sync_all(self._handle)
-        validate_state(self._state)
+        copies = copy_of(self._state)
+        sync_all(handle_of(copies))
+        validate_state(copies)
 
     def _apply(self, kind: ChangeKind, index: int, column: int, factor: float) -> None:
         if not 0.0 <= factor < math.inf:
@@ -329,12 +322,11 @@ class FluidKernel:
         apply_change(self._handle, int(kind), index, column, factor)
         settle(self._handle)
 
-    def _work_done(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        done: NDArray[np.float64] = self._state.tasks["done_s"][ids].copy()
-        for index, (row, place) in self._places(ids):
-            slot = self._state.slots[row, place]
-            done[index] += slot["work_s"] - slot["remaining"]
-        return done
+    def _read(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Work done (n,) and time lost (n, CAUSE_COUNT) up to now."""
+        done, lost = np.empty(ids.size), np.empty((ids.size, CAUSE_COUNT))
+        read_tasks(self._handle, ids, done, lost)
+        return done, lost
 
     def _places(self, ids: NDArray[np.int64]) -> list[tuple[int, tuple[int, int]]]:
         """Where the running ones of `ids` are: (index in ids, (row, slot))."""

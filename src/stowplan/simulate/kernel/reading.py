@@ -1,4 +1,4 @@
-"""Reading resource use without touching anything.
+"""Reading what was used, done and lost without touching anything.
 
 Bringing a task up to the present (`sync_slot`) rounds its remaining work; a simulation that is looked at
 often would then end a little differently from one that is not, and ties would break. So the counters are
@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.physics.compile import compiled, inner
-from stowplan.core.physics.vocabulary import Resource
-from stowplan.simulate.kernel.views import Handle, counters_of, links_of, nets_of, nodes_of, slots_of
+from stowplan.core.physics.vocabulary import Cause, Resource
+from stowplan.simulate.kernel.state import TaskState
+from stowplan.simulate.kernel.views import (
+    Handle,
+    counters_of,
+    links_of,
+    nets_of,
+    nodes_of,
+    slots_of,
+    tasks_of,
+)
 
-__all__ = ["read_use"]
+__all__ = ["read_tasks", "read_use"]
 
 _CPU = int(Resource.CPU)
 _DRAM = int(Resource.DRAM)
@@ -23,6 +32,11 @@ _DISK_OPS = int(Resource.DISK_OPS)
 _NIC_UP = int(Resource.NIC_UP)
 _NIC_DOWN = int(Resource.NIC_DOWN)
 _PCIE = int(Resource.PCIE)
+_LATENCY = int(Cause.DRAM_LATENCY)
+_GPU = int(Cause.GPU)
+_MACHINE = int(Cause.MACHINE)
+_CPU_CAUSE = int(Cause.CPU)
+_RUNNING = TaskState.RUNNING
 
 
 @inner
@@ -81,3 +95,39 @@ def read_use(state: Handle, first_own_link: int, roots: int, used: NDArray[np.fl
                 used[row, _NIC_DOWN] = carried
             else:
                 used[row, _PCIE] += carried
+
+
+@compiled
+def read_tasks(
+    state: Handle, ids: NDArray[np.int64], done: NDArray[np.float64], lost: NDArray[np.float64]
+) -> None:
+    """Fill in work done (n,) and time lost by cause (n, CAUSE_COUNT) of tasks up to the present.
+
+    Args:
+        state: the kernel's arrays, only read.
+        ids: (n,) tasks.
+        done: overwritten; seconds alone on the reference machine.
+        lost: overwritten; seconds.
+    """
+    now_s = counters_of(state)[0].now_s
+    tasks = tasks_of(state)
+    slots = slots_of(state)
+    for index in range(ids.shape[0]):
+        task = tasks[ids[index]]
+        done[index] = task.done_s
+        for cause in range(lost.shape[1]):
+            lost[index, cause] = task.lost[cause]
+        if task.state != _RUNNING:
+            continue
+        slot = slots[task.row, task.slot]
+        since = _work_since(state, task.row, task.slot, now_s)
+        in_phase = slot.work_s - slot.remaining + since
+        done[index] += in_phase
+        for cause in range(lost.shape[1]):
+            lost[index, cause] += slot.lost[cause]
+        lost[index, _LATENCY] += since * (slot.stall - 1.0) * slot.base_time
+        lost[index, _GPU] += since * slot.base_time * (1.0 - slot.gpu)
+        lost[index, _MACHINE] += in_phase * (1.0 / slot.speed - 1.0)
+        lost[index, _CPU_CAUSE] += in_phase * (1.0 / slot.quota - 1.0) / slot.speed
+        if slot.cause >= 0:
+            lost[index, slot.cause] += now_s - slot.updated_s - since * slot.own_time

@@ -32,6 +32,7 @@ __all__ = [
     "TASK_DTYPE",
     "State",
     "TaskState",
+    "copy_of",
     "fresh_pairs",
     "grown",
 ]
@@ -162,6 +163,12 @@ def grown(array: NDArray[Any], length: int) -> NDArray[Any]:
     larger = np.zeros((max(length, 2 * array.shape[0]), *array.shape[1:]), array.dtype)
     larger[: array.shape[0]] = array
     return larger
+
+
+def copy_of(state: State) -> State:
+    """Copy every table: a state of its own, at the same instant."""
+    tables: dict[str, NDArray[Any]] = {name: table.copy() for name, table in state._asdict().items()}
+    return state._replace(**tables)
 
 
 def fresh_pairs(length: int) -> tuple[NDArray[np.void], NDArray[np.int64]]:
