@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.core.constraints.filter import ALL_ROWS
+from stowplan.core.constraints.matching import terms_met
 from stowplan.core.domain import ClusterState, PodShape, TaintEffect
 from stowplan.core.policy.kube.resources import MAX_NODE_SCORE
-from stowplan.core.policy.matching import term_rows, untolerated_counts
+from stowplan.core.policy.matching import untolerated_counts
 
 __all__ = ["Scaled", "image_locality", "preferred_node_weights", "untolerated_soft_taints"]
 
@@ -26,7 +28,7 @@ def untolerated_soft_taints(state: ClusterState, shape: PodShape) -> NDArray[np.
         taint.effect is TaintEffect.PREFER_NO_SCHEDULE for taints in state.taint_sets for taint in taints
     ):
         return None
-    counts = untolerated_counts(state, shape.tolerations, (TaintEffect.PREFER_NO_SCHEDULE,))
+    counts = untolerated_counts(state, shape, (TaintEffect.PREFER_NO_SCHEDULE,))
     return counts if counts.any() else None
 
 
@@ -38,7 +40,7 @@ def preferred_node_weights(state: ClusterState, shape: PodShape) -> NDArray[np.i
             continue
         if weights is None:
             weights = np.zeros(state.capacity, dtype=np.int64)
-        weights += preferred.weight * term_rows(state, preferred.term)
+        weights += preferred.weight * terms_met(state, (preferred.term,), ALL_ROWS)
     return weights
 
 

@@ -105,7 +105,7 @@ class SpreadScore:
             counted &= required_affinity_rows(state, shape)
         if constraint.honor_node_taints:
             hard = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
-            counted &= untolerated_counts(state, shape.tolerations, hard) == 0
+            counted &= untolerated_counts(state, shape, hard) == 0
         ids = label_ids(state, constraint.topology_key)
         column = state.labels.get(constraint.topology_key)
         size = len(column.values) if column is not None else 0
