@@ -41,6 +41,7 @@ class RoundRobin(NodeRule):
         """Begin before the first row."""
         super().__init__()
         self._last_row = -1
+        self._distances: NDArray[np.float64] = np.zeros(0)  # 0, −1, … twice over, for one turn from any row
 
     def begin(self, view: CycleView) -> None:
         """Start a cycle; another state starts a new round."""
@@ -51,6 +52,9 @@ class RoundRobin(NodeRule):
     def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:  # noqa: ARG002  (blind on purpose)
         """Return minus the distance from the last row; the nearest feasible row takes the turn."""
         capacity = self.state.capacity
-        scores = -((np.arange(capacity) - self._last_row - 1) % capacity).astype(np.float64)
+        if self._distances.size != 2 * capacity:
+            self._distances = -(np.arange(2 * capacity) % capacity).astype(np.float64)
+        begin = (-self._last_row - 1) % capacity
+        scores = self._distances[begin : begin + capacity]  # a view: nothing is computed per node
         self._last_row = int(np.where(filters.feasible, scores, -np.inf).argmax())
         return scores
