@@ -30,7 +30,9 @@ from stowplan.simulate.report.folder import ResultFolder
 from stowplan.simulate.report.preflight import infeasible_in_words
 from stowplan.simulate.report.tables import (
     HEADLINE_METRICS,
+    amount,
     comparison_table,
+    counted,
     slowdown_table,
     summary_table,
 )
@@ -177,10 +179,10 @@ def execute(plan: Plan) -> int:
         processes = plan.processes if plan.processes is not None else os.cpu_count() or 1
         runs = len(plan.policies) * plan.seeds
         say(
-            f"{plan.workload.name}: {len(plan.workload):,} workflows, {plan.workload.task_count:,} tasks on "
-            f"{plan.cluster.name}: {len(plan.cluster):,} nodes, {plan.cluster.cores:,.0f} cores\n"
-            f"{runs} run{'s' if runs > 1 else ''}: {', '.join(plan.policies)} × "
-            f"{plan.seeds} seed{'s' if plan.seeds > 1 else ''}"
+            f"{plan.workload.name}: {counted(len(plan.workload), 'workflow')}, "
+            f"{counted(plan.workload.task_count, 'task')} on {plan.cluster.name}: "
+            f"{counted(len(plan.cluster), 'node')}, {amount(plan.cluster.cores)} cores\n"
+            f"{counted(runs, 'run')}: {', '.join(plan.policies)} × {counted(plan.seeds, 'seed')}"
         )
         misfits = infeasible_in_words(plan.cluster, plan.workload, plan.settings.get("rules", NO_RULES))
         if misfits is not None:

@@ -240,7 +240,7 @@ class TestTrouble:
             for name in ("x", "y")
         ]  # fmt: skip
         (words,) = trouble_in_words(experiment({"a": [1.0]}, troubles={"tasks_infeasible": 2}, tasks=tasks))
-        assert words == "Up to 2 tasks a run fit no node (w/x: Insufficient cpu; w/y: Insufficient cpu)."
+        assert words == "Fit no node: 2 tasks a run (w/x: Insufficient cpu; w/y: Insufficient cpu)."
 
     def test_degraded_cycles(self) -> None:
         (words,) = trouble_in_words(experiment({"a": [1.0]}, troubles={"degraded_cycles": 7}))

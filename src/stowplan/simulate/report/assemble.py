@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from stowplan.simulate.experiment import ExperimentResult
 from stowplan.simulate.report.change import change_chart
 from stowplan.simulate.report.completion import completion_chart, paired_chart
@@ -28,8 +30,9 @@ __all__ = ["REPORT_NAME", "Facts", "experiment_page", "publish_experiment"]
 
 REPORT_NAME: Final = "report.html"
 
-_MOST_BARS: Final = 2000  # in one chart; drawing more takes seconds
-_MOST_BARS_IN_ALL: Final = 7000  # about 100 bytes each: under a megabyte of a page that should stay below six
+_MOST_BARS: Final = 2500  # in one chart; drawing more takes seconds
+_BARS_BYTES: Final = 850_000  # of a page that should stay below six megabytes, five of which are Plotly
+_BAR_BYTES: Final = 40  # of one bar beside its names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +141,10 @@ def _slowdown(data: ReportData) -> Section:
 
 
 def _one_run(data: ReportData) -> Section:
-    most_bars = min(_MOST_BARS, _MOST_BARS_IN_ALL // len(data.policies))
+    names = data.tasks.select(
+        (pl.col("task").str.len_bytes() + pl.col("workflow").str.len_bytes()).mean()
+    ).item()
+    most_bars = int(min(_MOST_BARS, _BARS_BYTES / (_BAR_BYTES + (names or 0.0)) / len(data.policies)))
     return Section(
         "One run in detail",
         "Choose a policy; all charts of this part follow. Their axes are the same for every policy.",

@@ -10,7 +10,7 @@ from importlib import metadata
 import stowplan
 from stowplan.core.domain import MEMORY
 from stowplan.simulate.clusters.model import Cluster
-from stowplan.simulate.report.tables import describe_duration
+from stowplan.simulate.report.tables import amount, counted, describe_duration
 from stowplan.simulate.workloads.model import Workload
 
 __all__ = ["cluster_facts", "version_facts", "workload_facts"]
@@ -25,16 +25,20 @@ def cluster_facts(cluster: Cluster) -> list[tuple[str, str]]:
     memory_gib = sum(node.allocatable.get(MEMORY, 0) for node in cluster.nodes) / _GIB
     gpus = Counter(gpu.model for node in cluster.nodes for gpu in node.hardware.gpus)
     machines = Counter(node.hardware.machine_type or "unnamed" for node in cluster.nodes)
+    nodes = counted(len(cluster), "node")
     facts = [
         ("Name", cluster.name),
-        ("Size", f"{len(cluster):,} nodes, {cluster.cores:,.0f} cores, {memory_gib:,.0f} GiB memory"),
+        (
+            "Size",
+            f"{nodes}, {amount(cluster.cores)} cores, {amount(memory_gib)} GiB memory",
+        ),
         ("Machine types", _counted(machines)),
     ]
     if gpus:
         facts.append(("GPUs", _counted(gpus)))
     if cluster.background:
         tenants = Counter(item.name for item in cluster.background)
-        on_nodes = (f"{name} on {count} node{'s' if count > 1 else ''}" for name, count in tenants.items())
+        on_nodes = (f"{name} on {counted(count, 'node')}" for name, count in tenants.items())
         facts.append(("Background tenants", ", ".join(on_nodes)))
     if cluster.drift:
         drifting = (f"{item.resource.name.lower()} of {len(item.nodes)} nodes" for item in cluster.drift)
@@ -45,7 +49,7 @@ def cluster_facts(cluster: Cluster) -> list[tuple[str, str]]:
 def workload_facts(workload: Workload) -> list[tuple[str, str]]:
     """Return the name, size, families, origin and assumptions of a workload."""
     families = Counter(submission.workflow.family or "no family" for submission in workload.submissions)
-    tasks = f"{len(workload):,} workflows, {workload.task_count:,} tasks"
+    tasks = f"{counted(len(workload), 'workflow')}, {counted(workload.task_count, 'task')}"
     facts = [
         ("Name", workload.name),
         ("Size", f"{tasks}, {describe_duration(workload.alone_s)} of undisturbed work in all"),

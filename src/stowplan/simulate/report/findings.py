@@ -56,7 +56,7 @@ def findings(experiment: ExperimentResult) -> list[str]:
     if best is not None:
         found.append(_gain(best))
         if best.is_gain:
-            found.append(_why(experiment, best))
+            found += _why(experiment, best)
     return [*found, *trouble_in_words(experiment)]
 
 
@@ -97,7 +97,7 @@ def _gain(best: _Change) -> str:
     return f"{best.policy} completes workflows soonest: mean completion time {change} ({interval}); {means}."
 
 
-def _why(experiment: ExperimentResult, best: _Change) -> str:
+def _why(experiment: ExperimentResult, best: _Change) -> list[str]:
     shares = lost_shares(experiment.result.tasks, "policy")
     ours, theirs = (
         shares.filter(pl.col("policy") == policy).row(0, named=True)
@@ -121,12 +121,17 @@ def _why(experiment: ExperimentResult, best: _Change) -> str:
         words.append(f"Why: of the time that they take undisturbed, tasks lose {', '.join(reasons)}.")
     if shorter_percent > best.percent / 2.0:
         beginning = "Most of the gain comes" if reasons else "Why: the gain comes"
-        more = "less" if shorter_percent < 0.0 else "more"
         words.append(
             f"{beginning} from the order in which tasks run: tasks themselves take "
-            f"{abs(shorter_percent):.1f} % {more} time, but those that hold up their workflow run sooner."
+            f"{_how_long(shorter_percent)}, but those that hold up their workflow run sooner."
         )
-    return " ".join(words)
+    return [" ".join(words)] if words else []
+
+
+def _how_long(change_percent: float) -> str:
+    if abs(change_percent) < 0.05:
+        return "as long as before"
+    return f"{abs(change_percent):.1f} % {'less' if change_percent < 0.0 else 'more'} time"
 
 
 def _plain(percent: float) -> str:

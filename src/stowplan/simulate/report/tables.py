@@ -21,8 +21,10 @@ from stowplan.simulate.report.table import Cell, Column, Table
 
 __all__ = [
     "HEADLINE_METRICS",
+    "amount",
     "change_in_words",
     "comparison_table",
+    "counted",
     "describe_duration",
     "slowdown_table",
     "summary_table",
@@ -46,10 +48,10 @@ _COLUMNS: Final = (
     ("oom_kills", "OOM kills"),
 )
 _TROUBLES: Final = (
-    ("tasks_infeasible", "fit no node"),
-    ("tasks_starved", "never found room"),
-    ("tasks_failed", "failed for good"),
-    ("tasks_skipped", "were skipped because one before them failed"),
+    ("tasks_infeasible", "Fit no node"),
+    ("tasks_starved", "Never found room"),
+    ("tasks_lost", "Failed for good, after all retries"),
+    ("tasks_skipped", "Skipped, because a task before them did not succeed"),
 )
 _SHOWN_REASONS: Final = 3
 
@@ -58,6 +60,16 @@ def describe_duration(seconds: float) -> str:
     """Return a duration with three significant digits and the unit that suits it: `42.3 min`."""
     per_unit, name = time_unit(seconds)
     return f"{seconds / per_unit:.3g} {_SHORT_UNITS[name]}"
+
+
+def amount(number: float) -> str:
+    """Return a number of cores or GiB: whole from 10 on, with three significant digits below."""
+    return f"{number:,.0f}" if number >= 10.0 else f"{number:.3g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 node`, `2 nodes`, `1,000 nodes`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def change_in_words(change: float | None, low: float | None, high: float | None) -> str:
@@ -92,7 +104,7 @@ def summary_table(experiment: ExperimentResult, *, only: Sequence[str] = ()) -> 
         formatted.append(texts)
     rows = [[Cell(text) for text in row] for row in zip(*formatted, strict=True)]
     seeds = summary["seed"].n_unique()
-    return Table(f"Results, mean over {seeds} seed{'s' if seeds > 1 else ''}", columns, rows)
+    return Table(f"Results, mean over {counted(seeds, 'seed')}", columns, rows)
 
 
 def _format_column(name: str, numbers: Sequence[float | None]) -> tuple[str, list[str]]:
@@ -190,7 +202,9 @@ def trouble_in_words(experiment: ExperimentResult) -> list[str]:
     for name, what in _TROUBLES:
         if totals[name]:
             worst = int(summary[name].to_numpy().max())
-            words.append(f"Up to {worst:,} tasks a run {what}{_examples(experiment.result.tasks, name)}.")
+            words.append(
+                f"Up to {counted(worst, 'task')} a run {what}{_examples(experiment.result.tasks, name)}."
+            )
     degraded = int(summary["degraded_cycles"].sum())
     if degraded:
         words.append(f"In {degraded:,} cycles a policy failed and a simpler one decided instead.")
