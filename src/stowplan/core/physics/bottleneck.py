@@ -113,13 +113,15 @@ def bottleneck_rates(
     resources = capacity.shape[0]
     busy_count = 0
     for r in range(resources):
-        level[r] = np.inf
-        total = 0.0
-        for i in range(count):
-            total += demand[i, r] * own[i]
-        if total > capacity[r]:
+        level[r] = 0.0
+    for i in range(count):
+        for r in range(resources):
+            level[r] += demand[i, r] * own[i]
+    for r in range(resources):
+        if level[r] > capacity[r]:
             busy[busy_count] = r
             busy_count += 1
+        level[r] = np.inf
     used = 0
     settled = busy_count <= 1
     if busy_count == 1:

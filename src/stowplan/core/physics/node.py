@@ -7,7 +7,7 @@ machine. A task's rate x is 1 there. On a node it is
     own   = alone / stall(λ(ρ))                                   memory latency under the node's load
     x     = min(own, θ_r·weight_r / demand_r over all resources)  bottleneck max fairness
 
-where the load ρ depends on the rates. ρ is found by a bracketed secant search around the whole fixed point: a
+where the load ρ depends on the rates. ρ is found by a bracketed Newton search around the whole fixed point: a
 plain iteration would diverge near saturation, where λ is steep. A waiting core is a busy core, so cores per
 unit of work grow with the stall.
 
@@ -113,7 +113,6 @@ def solve_node(
     tolerance: float,
     load_tolerance: float,
     guess: float,
-    guess_slope: float,
     level: NDArray[np.float64],
     rate: NDArray[np.float64],
     binding: NDArray[np.int64],
@@ -121,7 +120,7 @@ def solve_node(
     own: NDArray[np.float64],
     wanted: NDArray[np.float64],
     busy: NDArray[np.int64],
-) -> tuple[float, float, int]:
+) -> tuple[float, int]:
     """Solve one node for its first `count` tasks, n.
 
     R resources: any prefix of `Resource` that includes DRAM.
@@ -141,7 +140,6 @@ def solve_node(
         tolerance: relative, of the fixed point.
         load_tolerance: absolute, of the load.
         guess: load at which the search starts, 0 … 1; the last solution is a good one.
-        guess_slope: slope there of what is missing over the load, < 0; −1 when not known.
         level: (R,) out: θ; inf = not full.
         rate: (≥n,) out: work per second.
         binding: (≥n,) out: `Resource` that binds, −1 = none.
@@ -151,7 +149,7 @@ def solve_node(
         busy: (R,) scratch.
 
     Returns:
-        The load ρ, the slope to start the next search with, and the sweeps used or `NOT_CONVERGED`.
+        The load ρ, and the sweeps used or `NOT_CONVERGED`.
     """
     bandwidth = capacity[1]
     sensitive = False
@@ -165,12 +163,10 @@ def solve_node(
             1.0, count, demand, weight, capacity, cores, alone, cap, exposed,
             sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
-        return _load(count, demand, rate, bandwidth), guess_slope, used
+        return _load(count, demand, rate, bandwidth), used
     low = 0.0
     high = 1.0
     load = min(max(guess, 0.0), 1.0)
-    slope = guess_slope
-    last_load = load
     last_miss = 0.0
     total = 0
     converged = False
@@ -180,11 +176,9 @@ def solve_node(
             cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
         if used < 0:
-            return load, -1.0, NOT_CONVERGED
+            return load, NOT_CONVERGED
         total += used
         miss = _load(count, demand, rate, bandwidth) - load
-        if step > 0 and load != last_load:
-            slope = (miss - last_miss) / (load - last_load)
         if abs(miss) <= load_tolerance:
             converged = True
             break
@@ -194,14 +188,25 @@ def solve_node(
             high = load
         if high - low <= 1e-15:
             break
-        after = load - miss / slope if slope < 0.0 else load + miss
-        # Every third step halves the bracket, so that a flat or kinked curve cannot stall the search.
+        # Newton: whoever memory or the disk does not bind goes slower as latency grows.
+        rest = saturation - load
+        slope = -1.0
+        for i in range(count):
+            if binding[i] <= 0 and rate[i] < cap[i]:
+                slope -= (
+                    demand[i, 1]
+                    * rate[i]
+                    * exposed[i]
+                    / (stall[i] * bandwidth)
+                    * (coefficient * saturation / (rest * rest))
+                )
+        after = load - miss / slope
+        # Every third step halves the bracket, so that a kinked curve cannot stall the search.
         if not low < after < high or (step % 3 == 2 and abs(miss) > 0.5 * abs(last_miss)):
             after = 0.5 * (low + high)
-        last_load = load
         last_miss = miss
         load = after
-    return load, min(slope, -0.1), total if converged else NOT_CONVERGED
+    return load, total if converged else NOT_CONVERGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +282,11 @@ def node_rates(
     level, busy = np.empty(RESOURCE_COUNT), np.empty(RESOURCE_COUNT, np.int64)
     rate, stall, own, wanted = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
     binding = np.empty(count, np.int64)
-    load, _, sweeps = solve_node(
+    load, sweeps = solve_node(
         count, work_demand, weight, capacity, demand[:, _CPU] / speed, alone,
         np.full(count, np.inf), exposed,
         laws.dram_latency_coefficient, laws.dram_saturation, laws.solver_sweeps, laws.solver_tolerance,
-        laws.load_tolerance, 0.5, -1.0,
+        laws.load_tolerance, 0.5,
         level, rate, binding, stall, own, wanted, busy,
     )  # fmt: skip
     lost = np.zeros((count, CAUSE_COUNT))

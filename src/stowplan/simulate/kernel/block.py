@@ -228,13 +228,12 @@ def _solve_rates(state: Handle, row: int) -> None:
                 total += demand[place, r] * alone[place]
             if total > capacity[r]:
                 node.slack = 0
-    load, slope, sweeps = solve_node(
+    load, sweeps = solve_node(
         count, demand, weight, capacity[:LOCAL_RESOURCES], cores, alone, cap, exposed,
-        laws[0], laws[1], int(laws[2]), laws[3], laws[5], node.load, node.load_slope,
+        laws[0], laws[1], int(laws[2]), laws[3], laws[5], node.load,
         level[:LOCAL_RESOURCES], rate, binding, stall, own, wanted, busy,
     )  # fmt: skip
     node.load = load
-    node.load_slope = slope
     counters.solves += 1
     if sweeps < 0:
         counters.failed += 1

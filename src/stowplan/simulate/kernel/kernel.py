@@ -434,7 +434,6 @@ def _fresh_state(
     node_table["bucket_s"] = start_s
     node_table["up"] = 1
     node_table["factor"] = 1.0
-    node_table["load_slope"] = -1.0
     local = (nodes.cpu_cores, nodes.dram_bytes_per_s, nodes.disk_bytes_per_s, nodes.disk_operations_per_s)
     node_table["nominal"] = np.stack(local, axis=1)
     own = np.concatenate(

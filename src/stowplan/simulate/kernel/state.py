@@ -77,7 +77,7 @@ happens: the end of the phase, or (`oom`) of its memory limit. `own_time` is sec
 full, `base_time` the same at idle memory; both tell time lost apart."""
 
 NODE_DTYPE: Final = _record(
-    "memory disk_base bucket_size bucket_level bucket_s disk_since load load_slope anon cache",
+    "memory disk_base bucket_size bucket_level bucket_s disk_since load anon cache",
     "count up queued slack nets tight gpus",
     nominal=("f8", LOCAL_RESOURCES),
     factor=("f8", LOCAL_RESOURCES),
