@@ -268,7 +268,6 @@ class ClusterState:
         shape = pod.shape
         if PODS in shape.requests:
             raise InvalidObject(f"pod {pod.key!r} requests the resource 'pods'; it is counted, not requested")
-        columns, amounts = self.request_vector(shape.requests)
         gpus = self.gpu_free_milli[row]
         if shape.gpu is not None:
             for gpu in pod.gpus:
@@ -278,10 +277,12 @@ class ClusterState:
                     )
             for gpu in pod.gpus:
                 gpus[gpu] -= by * shape.gpu.milli
-        requested = self.requested[row]  # a view: indexing one axis is three times faster than two
-        requested[columns] += by * amounts
-        self.scored[row, 0] += by * shape.score_cpu_milli
-        self.scored[row, 1] += by * shape.score_memory_bytes
+        columns, amounts = self.request_vector(shape.requests)
+        requested, scored = self.requested[row], self.scored[row]
+        for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):  # few: faster one by one
+            requested[column] += by * amount
+        scored[0] += by * shape.score_cpu_milli
+        scored[1] += by * shape.score_memory_bytes
         self.index.count(pod, row, by)
 
     def _set_node(self, node: Node) -> None:

@@ -97,7 +97,9 @@ class ResourceScores:
             for row in feed.rows_since(self._position).tolist():
                 self._values[row] = self._of_row(row)
         else:
-            rows = np.unique(feed.rows_since(self._position))
+            is_touched = np.zeros(self._values.size, dtype=np.bool_)
+            is_touched[feed.rows_since(self._position)] = True
+            rows = is_touched.nonzero()[0]
             self._values[rows] = self.of_rows(rows)
         self._epoch, self._position = feed.epoch, feed.length
         return self._values
