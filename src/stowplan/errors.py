@@ -69,6 +69,7 @@ class UnknownName(InvalidInput):
         """Describe the unknown `name` of a `kind` ("policy", "filter", …) against the `known` names."""
         choices = sorted(known)
         near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+        near = near or [choice for choice in choices if name and choice.startswith(name)]
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}"
         super().__init__(f"unknown {kind} {name!r}; {hint}")
         self.name = name

@@ -18,9 +18,7 @@ INTERRUPTED: Final = 130
 
 app = typer.Typer(
     name="stowplan",
-    help="Places the tasks of cloud workflows on Kubernetes nodes by what the hardware is really doing.",
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -34,6 +32,24 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        write(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Say which version this is."),
+    ] = False,
+) -> None:
+    """Place the tasks of cloud workflows on Kubernetes nodes by what the hardware is really doing."""
+    del version  # its callback has answered
 
 
 @app.command()
@@ -174,7 +190,7 @@ def feasible(
         OutputFormat, typer.Option("--output", "-o", help="How the answer is written.")
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Say which nodes can take each pending pod, and why the others cannot.
+    """Say which nodes can take a pod, and why not the others.
 
     Reads plain Kubernetes objects (Nodes, Pods, PVs, PVCs, StorageClasses, CSINodes, Namespaces …) as
     `kubectl get -o yaml` writes them. Each pod is judged alone; nothing is bound between.

@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
                 errors="replace"
             )  # a terminal that cannot show a character shows a question mark
     try:
-        code: object = app(list(arguments), prog_name="stowplan", standalone_mode=False)
+        code: object = app(list(arguments) or ["--help"], prog_name="stowplan", standalone_mode=False)
         sys.stdout.flush()
     except (StowplanError, typer.TyperException) as error:
         return _complain(error)

@@ -197,6 +197,7 @@ class TestCluster:
 class TestOptions:
     def test_unknown_policy_offers_the_nearest(self, refused: Refused) -> None:
         assert "did you mean 'kube-scheduler'?" in refused(policy="kube-schedular")
+        assert "did you mean 'kube-scheduler'?" in refused(policy="kube")
 
     def test_policy_given_twice(self, refused: Refused) -> None:
         assert "twice" in refused("-p", "kube-scheduler")

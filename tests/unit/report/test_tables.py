@@ -239,7 +239,9 @@ class TestTrouble:
              "reason": "Insufficient cpu", "alone_s": 1.0, **losses}
             for name in ("x", "y")
         ]  # fmt: skip
-        (words,) = trouble_in_words(experiment({"a": [1.0]}, troubles={"tasks_infeasible": 2}, tasks=tasks))
+        (words,) = trouble_in_words(
+            experiment({"a": [1.0]}, troubles={"tasks_infeasible": 2, "tasks_failed": 2}, tasks=tasks)
+        )
         assert words == "Fit no node: 2 tasks a run (w/x: Insufficient cpu; w/y: Insufficient cpu)."
 
     def test_degraded_cycles(self) -> None:

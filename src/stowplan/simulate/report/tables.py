@@ -198,13 +198,14 @@ def trouble_in_words(experiment: ExperimentResult) -> list[str]:
             f"Partial: {experiment.runs_finished} of {experiment.runs} runs came to their end; "
             "what was reached is kept, and only whole runs are compared."
         )
-    totals = summary.select(pl.col(name).sum() for name, _ in _TROUBLES).row(0, named=True)
+    lost = pl.col("tasks_failed") - pl.col("tasks_infeasible") - pl.col("tasks_starved")
+    troubles = summary.with_columns(lost.alias("tasks_lost"))
     for name, what in _TROUBLES:
-        if totals[name]:
-            worst = int(summary[name].to_numpy().max())
-            words.append(
-                f"Up to {counted(worst, 'task')} a run {what}{_examples(experiment.result.tasks, name)}."
-            )
+        numbers = troubles[name].to_numpy()
+        if numbers.any():
+            up_to = "" if numbers.min() == numbers.max() else "up to "
+            examples = _examples(experiment.result.tasks, name)
+            words.append(f"{what}: {up_to}{counted(int(numbers.max()), 'task')} a run{examples}.")
     degraded = int(summary["degraded_cycles"].sum())
     if degraded:
         words.append(f"In {degraded:,} cycles a policy failed and a simpler one decided instead.")
