@@ -201,7 +201,9 @@ class PodShape:
     Services and the controller of this pod select; pods without spread constraints of their own are scored
     with the cluster's default constraints on it (None: there are none). `required_features` are the node
     features that the pod's spec needs (`Node.declared_features`). `template` names the workflow template
-    that made the pod.
+    that made the pod. `pending_score` are the milli-cores and bytes by which kube-scheduler scores the pod
+    while it is pending, where they differ from the two above, which it counts once the pod is bound (None:
+    the same).
     """
 
     namespace: str = "default"
@@ -230,6 +232,7 @@ class PodShape:
     default_spread_selector: LabelSelector | None = None
     required_features: tuple[str, ...] = ()
     template: str = ""
+    pending_score: tuple[int, int] | None = None
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -69,7 +69,9 @@ def read_pod_shape(
     if not containers:
         spec["containers"].fail("a pod has at least one container")
     try:
-        requests, score_cpu_milli, score_memory_bytes = effective_requests(*_requests(cursor))
+        variants = _requests(cursor)
+        requests, score_cpu_milli, score_memory_bytes = effective_requests(*variants)
+        pending_score = _pending_score(variants)
     except InvalidQuantity as error:
         raise InvalidObject(f"Pod {namespace}/{name}: the sum of its requests: {error}") from error
     pod_affinity, anti_affinity = affinity["podAffinity"], affinity["podAntiAffinity"]
@@ -116,6 +118,7 @@ def read_pod_shape(
         host_network=on_host,
         required_features=_required_features(spec, [*init_containers, *containers]),
         template=next((labels[key] for key in _TEMPLATE_LABELS if key in labels), ""),
+        pending_score=pending_score,
     )
 
 
@@ -219,6 +222,20 @@ def _requests(cursor: Cursor) -> list[PodRequests]:
         wanted,
         {**_statuses(status["initContainerStatuses"]), **_statuses(status["containerStatuses"])},
     )
+
+
+def _pending_score(variants: list[PodRequests]) -> tuple[int, int] | None:
+    """Return what scoring counts of the pod while it is pending; None: the same as once it is bound.
+
+    kube-scheduler 1.37 leaves pod-level resources out there: its NodeResourcesFit scorer is not told of the
+    gate.
+    """
+    if not any(one.pod_level for one in variants):
+        return None
+    _, cpu_milli, memory_bytes = effective_requests(
+        *(dataclasses.replace(one, pod_level={}) for one in variants)
+    )
+    return cpu_milli, memory_bytes
 
 
 def _pod_level(spec: Cursor) -> dict[str, Fraction]:

@@ -268,7 +268,7 @@ class KubeScoring(NodeRule):
         return score
 
     def _resources_of(self, shape: PodShape) -> ResourceScores:
-        scored = shape.score_cpu_milli, shape.score_memory_bytes
+        scored = shape.pending_score or (shape.score_cpu_milli, shape.score_memory_bytes)
         requests = shape.requests.get(CPU, 0), shape.requests.get(MEMORY, 0)
         resources = self._resources.get((*scored, *requests))
         if resources is None:
