@@ -34,9 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that cannot show a character shows a question mark
+            stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
     try:
         code: object = app(list(arguments) or ["--help"], prog_name="stowplan", standalone_mode=False)
         sys.stdout.flush()
@@ -47,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _complain(
             f"this command needs {error.name}, which the serving installation leaves out; "
-            "install the whole of Stowplan: pip install stowplan"
+            "install requirements/base.lock in place of requirements/serve.lock"
         )
     except KeyboardInterrupt:
         code = INTERRUPTED

@@ -96,7 +96,7 @@ def test_without_numba_or_polars_it_is_said_what_to_install(
 
     stub(monkeypatch, fail)
     assert run([]) == 2
-    assert "pip install stowplan" in capsys.readouterr().err
+    assert "needs polars.dataframe" in capsys.readouterr().err
 
 
 def test_another_missing_module_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +126,23 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_serving_installation_answers_what_is_feasible_and_says_what_simulate_needs(
+    repository: Path,
+) -> None:
+    examples = repository / "examples"
+    simulate = ["simulate", "-c", "c", "-w", "w", "-p", "srpt", "--out", "o"]
+    script = (
+        "import sys\nfrom stowplan.cli.process import run\n"
+        "for name in ('numba', 'llvmlite', 'polars', 'plotly'):\n    sys.modules[name] = None\n"
+        f"assert run(['feasible', '-f', {str(examples / 'objects.yaml')!r}]) == 0\n"
+        f"assert run(['policies']) == 0\nassert run({simulate!r}) == 2\nassert run(['demo']) == 2\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lab/plain: 1 of 3 nodes can take it" in done.stdout
+    assert done.stderr.count("install requirements/base.lock in place of requirements/serve.lock") == 2
 
 
 def test_without_arguments_there_is_help() -> None:
