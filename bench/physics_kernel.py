@@ -3,8 +3,8 @@
 One core, CPU time. Tasks arrive so that nine tenths of all cores are asked for on average, which by chance is
 more than all on many nodes at any time. A task has four phases that press on cores, memory bandwidth and
 latency, disk (with a burst bucket) and NIC. An event is a start, the end of a phase, a task's end or an edge
-of a bucket or of memory; each makes the kernel solve the node, and its NIC, again. Measured in the steady state,
-from one third of the arrivals to the last.
+of a bucket or of memory; each makes the kernel solve the node, and its NIC, again. Measured in the steady
+state, from one third of the arrivals to the last.
 """
 
 import gc
@@ -117,7 +117,7 @@ def run(*, quick: bool = False) -> list[Row]:
     sizes = (
         [(20, 2_000), (40, 4_000)]
         if quick
-        else [(100, 30_000), (200, 30_000), (1_000, 40_000), (10_000, 150_000)]
+        else [(100, 30_000), (200, 30_000), (1_000, 40_000), (10_000, 300_000)]
     )
     found, on_a_node = measured(sizes, 2 if quick else 7)
     rows = [

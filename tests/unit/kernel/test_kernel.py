@@ -234,6 +234,20 @@ def test_a_hundred_tasks_on_a_node_and_many_events_make_room() -> None:
     kernel.validate()
 
 
+def test_thousands_of_starts_and_changes_at_one_instant_make_room() -> None:
+    schedule = KernelSchedule.of([(1.0, ChangeKind.NODE_CAPACITY, 0, Resource.CPU, 1.0)] * 1000)
+    kernel, profile = kernel_with(
+        TaskPhase(work_s=1.0, cpu_cores=0.0),
+        nodes=KernelNodes.of(3, cpu_cores=1.0),
+        schedule=schedule,
+    )
+    kernel.start(TaskStarts.of(np.arange(3000) % 3, profile, start_s=1.0))
+    events = kernel.advance(np.inf, wake=Wake.NOTHING)
+    assert np.bincount(events.kind).tolist() == [1000, 3000, 0, 0, 0, 3000]
+    assert events.time_s[-1] == 2.0
+    kernel.validate()
+
+
 def test_stopping_frees_the_node_and_only_once() -> None:
     kernel, profile = kernel_with(TaskPhase(work_s=10.0, cpu_cores=4.0))
     tasks = kernel.start(TaskStarts.of([0, 0, 0], profile, start_s=[0.0, 0.0, 50.0]))

@@ -21,7 +21,9 @@ from stowplan.errors import InvalidInput, StateConflict
 from stowplan.simulate.kernel.events import ChangeKind, KernelEvents, Wake
 from stowplan.simulate.kernel.fabric import rehash_pairs
 from stowplan.simulate.kernel.loop import (
+    ADVANCED,
     EVENTS_FULL,
+    WOKEN,
     advance,
     apply_change,
     settle,
@@ -99,8 +101,6 @@ class FluidKernel:
     ) -> None:
         laws = laws or PhysicsLaws()
         self._nodes = nodes
-        self._reserved = np.zeros(len(nodes), np.int64)
-        self._has_flows = False
         self._profile_work_s = np.zeros(0)
         self._state = _fresh_state(nodes, laws, _changes(schedule, nodes), start_s=start_s)
         self._handle = handle_of(self._state)
@@ -145,7 +145,8 @@ class FluidKernel:
             raise InvalidInput(
                 f"a flow names link {bad}; there are links 0 … {links - 1} and the codes of tables.py"
             )
-        self._has_flows = self._has_flows or named.size > 0
+        if named.size:
+            state.counters["with_flows"] = 1
         first = state.first_phase.shape[0] - 1
         offset = state.first_phase[-1]
         work_s = (
@@ -171,8 +172,9 @@ class FluidKernel:
         self._check_range(starts.profile, self._state.first_phase.shape[0] - 1, "profile")
         if count and not (at_s >= now_s).all():
             raise InvalidInput(f"a task is to start at {float(at_s.min())} s; it is already {now_s} s")
-        np.add.at(self._reserved, starts.row, 1)
-        first = self._make_room(count)
+        now = at_s <= now_s
+        self._make_room(starts.row[now], later=count - int(now.sum()))
+        first = self._new_ids(count)
         ids = np.arange(first, first + count, dtype=np.int64)
         tasks = self._state.tasks[first : first + count]
         tasks["row"] = starts.row
@@ -207,7 +209,6 @@ class FluidKernel:
             raise StateConflict(f"task {int(ids[ended][0])} cannot be stopped: it ended before")
         if np.unique(ids).size != ids.size:
             raise StateConflict("the list of tasks to stop names a task twice")
-        np.subtract.at(self._reserved, self._state.tasks["row"][ids], 1)
         for task in ids:
             stop_task(self._handle, int(task))
         settle(self._handle)
@@ -239,15 +240,17 @@ class FluidKernel:
         """
         if not until_s >= self.now_s:
             raise InvalidInput(f"cannot advance to {until_s} s; it is already {self.now_s} s")
-        while advance(self._handle, until_s, int(wake)) == EVENTS_FULL:
-            events = self._state.events
-            self._replace(events=grown(events, 2 * events.shape[0]))
+        while (stopped := advance(self._handle, until_s, int(wake))) not in {ADVANCED, WOKEN}:
+            if stopped == EVENTS_FULL:
+                events = self._state.events
+                self._replace(events=grown(events, 2 * events.shape[0]))
+            else:
+                first = self._state.tasks["row"][self._state.start_task[0]]
+                self._make_room(np.array([first]), later=0)
         count = int(self._counters["events"][0])
         taken = self._state.events[:count].copy()
         self._counters["events"] = 0
         self._counters["woken"] = 0
-        ended = (taken["kind"] >= 1) & (taken["kind"] <= 3)
-        np.subtract.at(self._reserved, taken["row"][ended], 1)
         return KernelEvents(taken["time_s"], taken["kind"], taken["task"], taken["row"])
 
     def progress(self, tasks: ArrayLike) -> NDArray[np.float64]:
@@ -347,24 +350,29 @@ class FluidKernel:
                 f"{what} {int(values[bad][0])} does not exist; there are {count}, counted from 0"
             )
 
-    def _make_room(self, count: int) -> int:
-        """Make room for `count` more tasks, already in `_reserved`; returns the first new id."""
+    def _new_ids(self, count: int) -> int:
+        """Make room for `count` more tasks; returns the first id."""
+        first = int(self._counters["tasks"][0])
+        self._counters["tasks"] = first + count
+        self._replace(tasks=grown(self._state.tasks, first + count))
+        return first
+
+    def _make_room(self, rows: NDArray[np.int64], *, later: int) -> None:
+        """Make room for one more running task on each of `rows`, and for `later` more starts to come."""
         state = self._state
-        first = int(state.counters["tasks"][0])
-        state.counters["tasks"] = first + count
-        live = int(self._reserved.sum())
+        starts = int(state.counters["starts"][0]) + later
         changed: dict[str, NDArray[Any]] = {
-            "tasks": grown(state.tasks, first + count),
-            "start_time": grown(state.start_time, live),
-            "start_task": grown(state.start_task, live),
-            "events": grown(state.events, 4 * live + 64),
+            "start_time": grown(state.start_time, starts),
+            "start_task": grown(state.start_task, starts),
         }
-        slots = int(self._reserved.max(initial=1))
+        crowd = state.nodes["count"] + np.bincount(rows, minlength=len(self._nodes))
+        slots = int(crowd.max(initial=1))
         if slots > state.slots.shape[1]:
             wider = np.zeros((len(self._nodes), max(slots, 2 * state.slots.shape[1])), SLOT_DTYPE)
             wider[:, : state.slots.shape[1]] = state.slots
             changed["slots"] = wider
-        if self._has_flows and live > state.nets.shape[0]:
+        live = int(state.counters["running"][0]) + rows.size
+        if state.counters["with_flows"][0] and live > state.nets.shape[0]:
             old = state.nets.shape[0]
             nets = grown(state.nets, live)
             nets["child"][old:] = np.arange(old + 1, nets.shape[0] + 1)
@@ -392,7 +400,6 @@ class FluidKernel:
             self._replace(**changed)
         if "pairs" in changed:
             rehash_pairs(self._handle)
-        return first
 
 
 def _changes(schedule: KernelSchedule | None, nodes: KernelNodes) -> NDArray[np.void]:

@@ -53,6 +53,7 @@ from stowplan.simulate.kernel.views import (
 __all__ = [
     "ADVANCED",
     "EVENTS_FULL",
+    "ROOM_NEEDED",
     "WOKEN",
     "advance",
     "apply_change",
@@ -68,6 +69,8 @@ WOKEN: Final = 1
 """Something happened that the caller asked to be woken for."""
 EVENTS_FULL: Final = 2
 """The buffer of events needs more room; call again."""
+ROOM_NEEDED: Final = 3
+"""A task is to begin where no slot, or no entry for its traffic, is free; make room and call again."""
 
 _CHANGE: Final = int(EventKind.CHANGE)
 _FINISHED: Final = int(EventKind.FINISHED)
@@ -382,18 +385,26 @@ def _next_instant(state: Handle) -> float:
     return next_s
 
 
+@inner
+def _events_full(state: Handle) -> bool:
+    """Tell whether what may happen at one instant could overflow the buffer of events."""
+    counters = counters_of(state)[0]
+    return events_of(state).shape[0] - counters.events < 2 * counters.running + 64
+
+
 @compiled
 def advance(state: Handle, until_s: float, wake: int) -> int:
     """Let time go on to `until_s`, or to the first instant with an event in `wake` (bits of `Wake`).
 
-    Returns ADVANCED, WOKEN or EVENTS_FULL; the events are in `events[: counters.events]`.
+    Returns ADVANCED, WOKEN, EVENTS_FULL or ROOM_NEEDED; the events are in `events[: counters.events]`.
     """
     changes = changes_of(state)
     counters = counters_of(state)[0]
-    events = events_of(state)
     heap_item = heap_item_of(state)
     heap_time = heap_time_of(state)
+    nets = nets_of(state)
     nodes = nodes_of(state)
+    slots = slots_of(state)
     start_task = start_task_of(state)
     start_time = start_time_of(state)
     tasks = tasks_of(state)
@@ -408,7 +419,7 @@ def advance(state: Handle, until_s: float, wake: int) -> int:
             if until_s < np.inf:
                 counters.now_s = max(counters.now_s, until_s)
             return ADVANCED
-        if events.shape[0] - counters.events < 2 * counters.running + 64:
+        if _events_full(state):
             return EVENTS_FULL
         counters.now_s = max(counters.now_s, next_s)
         now_s = counters.now_s
@@ -416,6 +427,8 @@ def advance(state: Handle, until_s: float, wake: int) -> int:
             change = changes[counters.changes_next]
             if change.time_s > now_s:
                 break
+            if _events_full(state):
+                return EVENTS_FULL
             counters.changes_next += 1
             apply_change(state, change.kind, change.index, change.column, change.factor)
             push_event(state, _CHANGE, change.entry, change.index if change.kind <= _NODE_CAPACITY else -1)
@@ -428,6 +441,14 @@ def advance(state: Handle, until_s: float, wake: int) -> int:
             else:
                 _wake_link(state, item - node_count, record_phases)
         while counters.starts > 0 and start_time[0] <= now_s:
+            first = tasks[start_task[0]]
+            if first.state == _WAITING and (
+                nodes[first.row].count >= slots.shape[1]
+                or (counters.with_flows == 1 and counters.running >= nets.shape[0])
+            ):
+                return ROOM_NEEDED
+            if _events_full(state):
+                return EVENTS_FULL
             task_id = start_pop(start_time, start_task, counters.starts)
             counters.starts -= 1
             if tasks[task_id].state == _WAITING:
