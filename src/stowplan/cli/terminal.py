@@ -49,10 +49,10 @@ def write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def show_table(table: Table) -> None:
-    """Write a table to standard output."""
+def show_table(table: Table, *, ruled: bool = True) -> None:
+    """Write a table to standard output, with a rule below its headings unless cells may be very long."""
     console = _console(is_error=False)
-    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    shown = RichTable(box=box.SIMPLE_HEAD if ruled else None, pad_edge=False, show_edge=False)
     for index, column in enumerate(table.columns):
         is_left = index == 0 or column.holds_words
         shown.add_column(column.heading, justify="left" if is_left else "right", overflow="fold")
