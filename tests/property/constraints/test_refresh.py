@@ -90,9 +90,10 @@ def test_answers_agree_with_each_other(data: st.DataObject) -> None:
             assert number == -1
             assert compiled.reason(row) is None
         elif refusing:
-            assert FILTERS[number - 1] == refusing[0]
+            named = FILTERS[number - 1]
+            assert named in refusing  # not always the first: what rejects the pod comes before
             assert compiled.reason(row)
-            counted[refusing[0]] = counted.get(refusing[0], 0) + 1
+            counted[named] = counted.get(named, 0) + 1
         else:
             assert number == 0
             assert compiled.reason(row) is None

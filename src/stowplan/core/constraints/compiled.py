@@ -104,8 +104,18 @@ class CompiledFilters:
         """The first filter that refuses each row, shape (capacity,).
 
         0: the node is feasible; k > 0: `FILTERS[k - 1]` refuses it first; −1: the row holds no node.
+        What rejects the pod comes before what rules a node out, and that before the filters.
         """
-        return _LOWEST_BIT[self._bits]
+        first = _LOWEST_BIT[self._bits]
+        for bit, one in reversed(self._filters):
+            is_out = one.ruled_out()
+            if is_out is not None:
+                first[is_out & (first >= 0)] = bit.bit_length()
+        for bit, one in self._filters:
+            if one.rejects_pod:
+                first[first >= 0] = bit.bit_length()
+                break
+        return first
 
     def all_refusing(self, row: int) -> tuple[str, ...]:
         """Return the names of every filter that refuses a row, in order."""
@@ -119,11 +129,9 @@ class CompiledFilters:
 
     def reason(self, row: int) -> str | None:
         """Say why the first filter refuses a row; None when the row is feasible or holds no node."""
-        bits = int(self._bits[row])
-        if bits & _NO_NODE:
-            return None
+        number = int(self.refused_by[row])
         for bit, one in self._filters:
-            if bits & bit:
+            if bit.bit_length() == number:
                 return one.reason(row)
         return None
 

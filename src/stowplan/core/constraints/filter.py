@@ -4,6 +4,10 @@ Filters come in two kinds. A *row filter* depends on a node only by what is on t
 row is looked at on that row alone. A *spread* or *inter-pod* filter depends on pods elsewhere; it is told
 of every bound or removed pod (`note`) and then says which rows that touched (`settle`).
 
+kube-scheduler asks its plugins twice: about the pod (PreFilter), where one can reject it or rule nodes out,
+then about each node that is left. `rejects_pod` and `ruled_out` are the first, and come before any node is
+looked at.
+
 The order of `FILTERS` is the order in which kube-scheduler 1.37 runs its default filter plugins
 (`pkg/scheduler/apis/config/v1/default_plugins.go`); ours come last. Names are those of the plugins.
 """
@@ -90,6 +94,15 @@ class NodeFilter(ABC):
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Tell which rows would refuse the pod if no pod were bound anywhere, shape (capacity,)."""
         return self.refused(ALL_ROWS)
+
+    @property
+    def rejects_pod(self) -> bool:
+        """Whether the pod is refused before any node is looked at: then this filter stands for every node."""
+        return False
+
+    def ruled_out(self) -> NDArray[np.bool_] | None:
+        """Tell which rows are ruled out before any filter runs, shape (capacity,); None: none."""
+        return None
 
     def note(self, change: Change) -> None:  # noqa: B027  (most filters follow no pods)
         """Take notice of a bound or removed pod."""

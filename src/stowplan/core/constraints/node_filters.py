@@ -37,6 +37,11 @@ _UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffec
 class _WholePod(NodeFilter):
     """A filter that refuses every node or none."""
 
+    @property
+    def rejects_pod(self) -> bool:
+        """Always: nodes do not matter."""
+        return True
+
     def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Refuse every row."""
         return np.ones(len(row_numbers(self._state, rows)), dtype=np.bool_)
@@ -141,6 +146,34 @@ class NodeAffinity(NodeFilter):
         """Refuse nodes that do not meet them."""
         met = required_affinity_met(self._state, self._shape, rows)
         return None if met is None else ~met
+
+    @property
+    def rejects_pod(self) -> bool:
+        """Whether the terms ask for node names that exclude one another."""
+        return self._names() == frozenset()
+
+    def ruled_out(self) -> NDArray[np.bool_] | None:
+        """Rule out the nodes that are not named, when every term names some."""
+        names = self._names()
+        if names is None:
+            return None
+        is_out = np.ones(self._state.capacity, dtype=np.bool_)
+        is_out[[row for row in map(self._state.row, names) if row >= 0]] = False
+        return is_out
+
+    def _names(self) -> frozenset[str] | None:
+        """Return the node names that the required terms allow; None: some term allows any."""
+        names: frozenset[str] = frozenset()
+        for term in self._shape.node_affinity.required or ():
+            wanted = [
+                frozenset(field.values)
+                for field in term.fields
+                if field.key == "metadata.name" and field.operator is Operator.IN
+            ]
+            if not wanted:
+                return None
+            names |= wanted[0].intersection(*wanted[1:])
+        return names if self._shape.node_affinity.required else None
 
     def reason(self, row: int) -> str:
         """Name the first requirement of nodeSelector that fails, or the affinity as a whole."""

@@ -50,6 +50,7 @@ class VolumeBinding(NodeFilter):
         """Bind to a state and a shape."""
         super().__init__(state, shape)
         self._error = ""
+        self._rejects_pod = False
         self._bound: list[PersistentVolume] = []
         self._to_match: list[PersistentVolumeClaim] = []
         self._to_provision: list[PersistentVolumeClaim] = []
@@ -62,13 +63,14 @@ class VolumeBinding(NodeFilter):
 
     def compile(self) -> None:
         """Sort the claims by what must happen to them."""
-        self._error = ""
+        self._error, self._rejects_pod = "", False
         self._bound, self._to_match, self._to_provision = [], [], []
         claims: list[PersistentVolumeClaim] = []
         for volume in self._shape.volumes:
             if volume.claim is not None:
                 claim = self._usable(volume.claim, owner=volume.pod_uid if volume.is_ephemeral else None)
                 if claim is None:
+                    self._rejects_pod = True
                     return
                 claims.append(claim)
         for claim in claims:
@@ -108,6 +110,7 @@ class VolumeBinding(NodeFilter):
         waits = described is not None and described.binding_mode is BindingMode.WAIT_FOR_FIRST_CONSUMER
         if not waits or claim.volume:
             self._error = f"claim {full_name} is not bound yet, and its binding does not wait for the pod"
+            self._rejects_pod = True
         elif claim.selected_node is not None:
             self._to_provision.append(claim)
         else:
@@ -269,6 +272,11 @@ class VolumeBinding(NodeFilter):
             if not found.all():
                 refused |= ~(found | self._may_provision(claim, rows))
         return refused
+
+    @property
+    def rejects_pod(self) -> bool:
+        """Whether a claim is unusable, or unbound without waiting for the pod."""
+        return self._rejects_pod
 
     def to_assume(self, row: int) -> list[PersistentVolume | PersistentVolumeClaim]:
         """Return the volumes as reserved for, and the claims as waiting for, a pod that is bound to `row`.

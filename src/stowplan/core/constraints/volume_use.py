@@ -93,6 +93,11 @@ class VolumeRestrictions(NodeFilter):
         """Tell whether one row is refused."""
         return bool(self._missing) or self._is_claim_in_use or bool(self._conflicts[row] > 0)
 
+    @property
+    def rejects_pod(self) -> bool:
+        """Whether a claim does not exist."""
+        return bool(self._missing)
+
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Only a missing claim stays in the way."""
         return np.full(self._state.capacity, bool(self._missing))

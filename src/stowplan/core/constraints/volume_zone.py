@@ -106,6 +106,11 @@ class VolumeZone(NodeFilter):
             is_open &= ids < 0
         return accepted
 
+    @property
+    def rejects_pod(self) -> bool:
+        """Whether a claim or its volume cannot be looked up."""
+        return bool(self._error)
+
     def reason(self, row: int) -> str:
         """Name the volume and the labels."""
         if self._error:
