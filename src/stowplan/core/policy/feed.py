@@ -26,17 +26,28 @@ class ChangeFeed:
         epoch: number of restarts; a reader of another epoch must start over from the state itself.
         length: how many changes this epoch has; readers keep it as their position.
         shapes: the pod shapes met in this epoch; a shape's place here is its id, by which readers keep what
-            they
-            worked out about it.
+            they worked out about it.
+        storage_changes: how many changes of storage there were; only scores of volumes look at them.
     """
 
-    __slots__ = ("_id_of", "_ids", "_rows", "_sequence", "epoch", "length", "shapes", "state")
+    __slots__ = (
+        "_id_of",
+        "_ids",
+        "_rows",
+        "_sequence",
+        "epoch",
+        "length",
+        "shapes",
+        "state",
+        "storage_changes",
+    )
 
     def __init__(self, state: ClusterState) -> None:
         """Follow `state` from now on."""
         self.state = state
         self.epoch = 0
         self.length = 0
+        self.storage_changes = 0
         self._sequence = state.sequence
         self.shapes: list[PodShape] = []
         self._rows: NDArray[np.intp] = np.empty(1024, dtype=np.intp)
@@ -55,7 +66,8 @@ class ChangeFeed:
             return
         for change in changes:
             if change.kind is ChangeKind.STORAGE:
-                continue  # nothing that scores depend on
+                self.storage_changes += 1
+                continue
             if change.kind is not ChangeKind.POD:
                 self._start_over()
                 return

@@ -1,8 +1,8 @@
 """All of kube-scheduler's default score plugins together, one cached total per pod shape.
 
 Weights (Kubernetes 1.37): TaintToleration 3, NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2,
-NodeResourcesFit 1, NodeResourcesBalancedAllocation 1, ImageLocality 1. A total is a sum of integers, so nodes
-tie often, and ties are drawn at random, as the scheduler does.
+NodeResourcesFit 1, NodeResourcesBalancedAllocation 1, ImageLocality 1, VolumeBinding 1. A total is a sum of
+integers, so nodes tie often, and ties are drawn at random, as the scheduler does.
 
 What depends on one node only is recomputed for the nodes that changed. What is normalised over the feasible
 nodes is recomputed when its counts or the set of feasible nodes changed. For most pods neither happens, and a
@@ -13,8 +13,7 @@ default, so that runs differ by policy and not by which nodes were looked at) sc
 scheduler's adaptive rule: all below 100 nodes, else max(5, 50 − nodes/125) per cent, at least 100 nodes,
 starting where the last search ended.
 
-Not scored here: VolumeBinding (free capacity of volumes not yet bound) and DynamicResources, whose filters
-refuse what they must.
+Not scored here: DynamicResources, whose filter refuses what it must.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from stowplan.core.policy.kube.preferences import (
 )
 from stowplan.core.policy.kube.resources import MAX_NODE_SCORE, ResourceScores
 from stowplan.core.policy.kube.spread import SpreadScore
+from stowplan.core.policy.kube.volumes import volume_scores
 from stowplan.core.policy.nodes.base import NodeRule
 from stowplan.errors import InvalidInput
 
@@ -61,9 +61,10 @@ class _ShapeScore:
     """The totals of one pod shape, by row."""
 
     __slots__ = (
-        "_added", "_affinity", "_epoch", "_feed", "_hard_weight", "_images", "_is_touching", "_of_nodes",
-        "_pod_affinity", "_position", "_preference", "_resources", "_seen_bytes", "_seen_feasible", "_shape",
-        "_spread", "_state", "_taints", "_total", "_touch", "_touches",
+        "_added", "_affinity", "_epoch", "_feed", "_fixed", "_hard_weight", "_images", "_is_touching",
+        "_of_nodes", "_pod_affinity", "_position", "_preference", "_resources", "_seen_bytes",
+        "_seen_feasible", "_shape", "_spread", "_state", "_storage_changes", "_taints", "_total", "_touch",
+        "_touches", "_volumes",
     )  # fmt: skip
 
     def __init__(
@@ -92,15 +93,22 @@ class _ShapeScore:
         self._seen_bytes = b""
         self._added: NDArray[np.int64] | int = 0
         self._preference: _Preference | None = None
+        self._volumes = volume_scores(state, shape)
+        self._storage_changes = self._feed.storage_changes
+        self._fixed = self._images
+        if self._volumes is not None:
+            self._fixed = self._volumes if self._images is None else self._images + self._volumes
         self._of_nodes = self._resources.values()
-        if self._images is not None:
-            self._of_nodes = self._of_nodes + self._images
+        if self._fixed is not None:
+            self._of_nodes = self._of_nodes + self._fixed
         self._total = self._of_nodes.astype(np.float64)
 
     def total(self, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the totals, right where `feasible`; shape (capacity,). Read it before the next call."""
         feed = self._feed
-        if feed.epoch != self._epoch:
+        if feed.epoch != self._epoch or (
+            self._shape.volumes and feed.storage_changes != self._storage_changes
+        ):
             self._build()
         rows = feed.rows_since(self._position)
         is_moved = False
@@ -108,8 +116,8 @@ class _ShapeScore:
             is_moved = self._note(rows, feed.ids_since(self._position))
             self._position = feed.length
             values = self._resources.values()
-            if self._images is not None:
-                self._of_nodes[rows] = values[rows] + self._images[rows]
+            if self._fixed is not None:
+                self._of_nodes[rows] = values[rows] + self._fixed[rows]
         seen = self._seen(feasible)
         if is_moved or seen is not self._seen_feasible:
             self._seen_feasible = seen
@@ -193,6 +201,8 @@ class _ShapeScore:
             parts["NodeResourcesBalancedAllocation"] = float(balanced[0])
         if self._images is not None:
             parts["ImageLocality"] = float(self._images[row])
+        if self._volumes is not None:
+            parts["VolumeBinding"] = float(self._volumes[row])
         if feasible is None:
             return parts
         if self._taints is not None:
