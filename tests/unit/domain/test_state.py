@@ -117,6 +117,8 @@ def test_gpu_shares_are_counted_per_device() -> None:
     state.apply(NodeSet(node("g", cpu=1, hardware=Hardware(gpus=gpus))))
     assert state.gpu_free_milli[row].tolist() == [1000, 700]
     validate_state(state)
+    with pytest.raises(StateConflict, match="800 thousandths of GPU 1 of 'g', which has 700 free"):
+        state.apply(PodBound(BoundPod("q", shape(gpu=GpuRequest(1, 800)), (1,)), "g"))
     with pytest.raises(StateConflict, match="lost GPU 1"):
         state.apply(NodeSet(node("g", hardware=Hardware(gpus=gpus[:1]))))
     with pytest.raises(InvalidObject, match="GPU 0 of 'plain'"):

@@ -10,19 +10,29 @@ from numpy.typing import NDArray
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.decoder import choose_gpus
 from stowplan.core.domain import (
+    AccessMode,
+    BindingMode,
     BoundPod,
     ClusterState,
     Gpu,
     GpuRequest,
     Hardware,
     Node,
+    NodeSelectorTerm,
     NodeSet,
+    Operator,
     PendingTask,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Phase,
     PodBound,
     PodRemoved,
     PodShape,
+    PodVolume,
+    Requirement,
     Resources,
+    StorageClass,
+    StorageSet,
     Task,
     Workflow,
     WorkflowProgress,
@@ -203,6 +213,61 @@ def test_ties_go_to_the_lowest_row_or_to_the_generator() -> None:
     assert chosen(random=True, seed=1) == chosen(random=True, seed=1)
     assert chosen(random=True, seed=1) != chosen(random=True, seed=2)
     assert set(chosen(random=True, seed=1)) == {f"n{i}" for i in range(8)}
+
+
+def storage_case() -> tuple[ClusterState, PodShape]:
+    """Two nodes, one free volume that only n0 reaches, and a shape whose claim wants it."""
+    state = cluster(1000, 1000)
+    reached = NodeSelectorTerm(expressions=(Requirement("disk", Operator.EXISTS),))
+    node = state.node(0)
+    state.apply(NodeSet(Node(node.name, node.allocatable, (("disk", "ssd"),))))
+    state.apply(
+        StorageSet(StorageClass("local", "kubernetes.io/no-provisioner", BindingMode.WAIT_FOR_FIRST_CONSUMER))
+    )
+    mode = (AccessMode.READ_WRITE_ONCE,)
+    state.apply(StorageSet(PersistentVolume("pv", 10, mode, storage_class="local", node_affinity=(reached,))))
+    for name in ("a", "b"):
+        state.apply(
+            StorageSet(PersistentVolumeClaim("default", name, mode, request_bytes=5, storage_class="local"))
+        )
+    return state, cpu(1, volumes=(PodVolume("v", claim="a"),))
+
+
+def test_a_volume_goes_to_one_pod_of_a_cycle_and_is_free_again_when_it_is_lost() -> None:
+    state, first = storage_case()
+    second = cpu(1, volumes=(PodVolume("v", claim="b"),))
+    scheduler = engine(state, FixedPolicy())
+    one, other = pending(first, second)
+    report = scheduler.cycle(0.0, [one, other])
+    assert [(task.key, placed.node_name) for task, placed in report.placed] == [(one.key, "n0")]
+    assert report.waiting[0][1].refused == {"VolumeBinding": 2} or report.infeasible
+    scheduler.forget(one.key, "refused")
+    assert [task.key for task, _ in scheduler.cycle(1.0, [other]).placed] == [other.key]
+
+
+def test_what_the_driver_learned_since_is_not_undone() -> None:
+    state, first = storage_case()
+    scheduler = engine(state, FixedPolicy())
+    (task,) = pending(first)
+    scheduler.cycle(0.0, [task])
+    confirmed = PersistentVolume("pv", 99, (AccessMode.READ_WRITE_ONCE,), claim=("default", "a"))
+    state.apply(StorageSet(confirmed))
+    scheduler.forget(task.key, "refused")
+    assert state.storage.volumes["pv"] is confirmed
+
+
+def test_a_task_that_the_policy_holds_back_does_not_hold_back_its_equals() -> None:
+    class Picky(FixedPlan):
+        def scores(self, index: int, filters: CompiledFilters) -> NDArray[np.float64]:
+            return np.full(filters.feasible.shape, -np.inf if index == 0 else 0.0)
+
+    class PickyPolicy(FixedPolicy):
+        def plan(self, view: CycleView) -> FixedPlan:
+            return Picky(range(len(view.pending)), np.zeros(view.state.capacity))
+
+    report = engine(cluster(1000), PickyPolicy()).cycle(0.0, pending(cpu(1), cpu(1)))
+    assert [task.index for task, _ in report.placed] == [1]
+    assert report.waiting[0][1].reason == "the policy prefers to wait"
 
 
 def test_an_infeasible_node_is_never_chosen_whatever_its_score() -> None:

@@ -2,13 +2,13 @@
 
 Tasks are taken in the plan's order. Each goes to the feasible node with the highest score, and holds its
 resources there before the next is looked at, so one batch never overcommits a node. Ties go to the lowest
-row, or to the engine's generator when the plan says so. A shape that found no node is not tried again in the
-cycle, unless its pod affinity could have been met since.
+row, or to the engine's generator when the plan says so. A shape that found no feasible node is not tried again
+in the cycle, unless its pod affinity could have been met since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,13 +18,22 @@ from stowplan.core.constraints import CompiledFilters
 from stowplan.core.decoder.explanation import Explanation
 from stowplan.core.decoder.gpus import choose_gpus
 from stowplan.core.decoder.outcomes import Infeasible, Placed, Wait
-from stowplan.core.domain import BoundPod, ClusterState, PendingTask, PodBound, PodShape
+from stowplan.core.domain import (
+    BoundPod,
+    ClusterState,
+    PendingTask,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodBound,
+    PodShape,
+)
 from stowplan.core.policy.interface import CycleView, Plan
 from stowplan.errors import InternalError
 
 __all__ = ["Decoded", "GreedyDecoder"]
 
 FiltersOf = Callable[[PodShape], CompiledFilters]
+ReserveStorage = Callable[[str, Sequence[PersistentVolume | PersistentVolumeClaim]], None]
 
 
 @dataclass(slots=True)
@@ -41,9 +50,19 @@ class Decoded:
 class GreedyDecoder:
     """Decodes plans onto one cluster state."""
 
-    def __init__(self, state: ClusterState, filters_of: FiltersOf, *, explains: bool) -> None:
-        """Place on `state`, with compiled constraints from `filters_of`; `explains` attaches explanations."""
+    def __init__(
+        self, state: ClusterState, filters_of: FiltersOf, reserve_storage: ReserveStorage, *, explains: bool
+    ) -> None:
+        """Place on `state`.
+
+        Args:
+            state: where placements are applied.
+            filters_of: gives the compiled constraints of a shape, caught up with the state.
+            reserve_storage: told of the volumes and claims that a pod (by key) takes with its node.
+            explains: whether placements carry explanations.
+        """
         self._state = state
+        self._reserve_storage = reserve_storage
         self._filters_of = filters_of
         self._explains = explains
 
@@ -72,7 +91,7 @@ class GreedyDecoder:
                     decoded.placed.append((task, self._place(task, plan, index, row, filters, policy_name)))
                     continue
                 refusal = outcome
-                if not shape.affinity:
+                if not shape.affinity and not filters.feasible.any():
                     refusal_of[shape] = refusal
             if isinstance(refusal, Infeasible):
                 decoded.infeasible.append((task, refusal))
@@ -124,6 +143,8 @@ class GreedyDecoder:
         explanation = None
         if self._explains:
             explanation = self._explain(plan, index, row, filters, policy_name, expected_s)
+        if shape.volumes:
+            self._reserve_storage(pending.key, filters.storage_to_assume(row))
         self._state.apply(PodBound(BoundPod(pending.key, shape, gpus), node_name))
         return Placed(pending.key, node_name, row, expected_s, gpus, explanation)
 

@@ -270,11 +270,8 @@ class ClusterState:
             raise InvalidObject(f"pod {pod.key!r} requests the resource 'pods'; it is counted, not requested")
         gpus = self.gpu_free_milli[row]
         if shape.gpu is not None:
-            for gpu in pod.gpus:
-                if not (gpu < gpus.size and gpus[gpu] >= 0):
-                    raise InvalidObject(
-                        f"pod {pod.key!r} uses GPU {gpu} of {self.node(row).name!r}, which has none such"
-                    )
+            if by > 0:
+                self._require_free_gpus(pod, row)
             for gpu in pod.gpus:
                 gpus[gpu] -= by * shape.gpu.milli
         columns, amounts = self.request_vector(shape.requests)
@@ -284,6 +281,18 @@ class ClusterState:
         scored[0] += by * shape.score_cpu_milli
         scored[1] += by * shape.score_memory_bytes
         self.index.count(pod, row, by)
+
+    def _require_free_gpus(self, pod: BoundPod, row: int) -> None:
+        gpus, milli = self.gpu_free_milli[row], pod.shape.gpu.milli if pod.shape.gpu is not None else 0
+        for gpu in pod.gpus:
+            node_name = self.node(row).name
+            if not (gpu < gpus.size and gpus[gpu] >= 0):
+                raise InvalidObject(f"pod {pod.key!r} uses GPU {gpu} of {node_name!r}, which has none such")
+            if gpus[gpu] < milli:
+                raise StateConflict(
+                    f"pod {pod.key!r} uses {milli} thousandths of GPU {gpu} of {node_name!r}, "
+                    f"which has {gpus[gpu]} free; remove the pods that hold it first"
+                )
 
     def _set_node(self, node: Node) -> None:
         row = self._row_of.get(node.name, -1)

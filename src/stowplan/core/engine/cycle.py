@@ -16,6 +16,7 @@ from stowplan.core.constraints import NO_RULES, CompiledFilters, RuleTable
 from stowplan.core.decoder import Degraded, GreedyDecoder, Infeasible, Lost, Placed, Wait
 from stowplan.core.decoder.greedy import Decoded
 from stowplan.core.domain import ClusterState, PendingTask, PodRemoved, PodShape, RunningTask
+from stowplan.core.engine.assumed import AssumedStorage
 from stowplan.core.policy.interface import CycleView, Plan, Policy
 from stowplan.errors import StowplanError
 
@@ -55,7 +56,8 @@ class Engine:
         self._rng = rng
         self._rules = rules
         self._filters: dict[PodShape, CompiledFilters] = {}
-        self._decoder = GreedyDecoder(state, self.filters_of, explains=explains)
+        self._storage = AssumedStorage(state)
+        self._decoder = GreedyDecoder(state, self.filters_of, self._storage.reserve, explains=explains)
 
     def cycle(
         self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask] | None = None
@@ -80,12 +82,13 @@ class Engine:
         return CycleReport(now_s, decoded.placed, decoded.waiting, decoded.infeasible, degraded)
 
     def forget(self, key: str, reason: str) -> Lost:
-        """Give back the resources of a placed task whose binding failed.
+        """Give back the resources of a placed task whose binding failed, and the storage that it reserved.
 
         Raises:
             StateConflict: the task is not assumed on any node.
         """
         self.state.apply(PodRemoved(key))
+        self._storage.release(key)
         return Lost(key, reason)
 
     def filters_of(self, shape: PodShape) -> CompiledFilters:
