@@ -2,8 +2,8 @@
 
 Tasks are taken in the plan's order. Each goes to the feasible node with the highest score, and holds its
 resources there before the next is looked at, so one batch never overcommits a node. Ties go to the lowest
-row, or to the engine's generator when the plan says so. A shape that found no feasible node is not tried again
-in the cycle, unless its pod affinity could have been met since.
+row, or to the engine's generator when the plan says so. A shape that found no feasible node is not tried
+again in the cycle, unless its pod affinity could have been met since.
 """
 
 from __future__ import annotations
