@@ -118,8 +118,8 @@ def lucid_row() -> Row:
     half = np.random.default_rng(0).permutation(speed.size) < speed.size // 2
     knots, speeds = fit_sharing_curve(utilisation[half], speed[half], EDGES)
     asked: list[float] = utilisation[~half].tolist()
-    told = np.array([shared_gpu_speed(load, knots, speeds) for load in asked])
-    judged = speed[~half]
+    told: NDArray[np.float64] = np.array([shared_gpu_speed(load, knots, speeds) for load in asked])
+    judged: NDArray[np.float64] = speed[~half]
     error = float(100.0 * np.mean(np.abs(told - judged) / judged))
     flat = float(100.0 * np.mean(np.abs(speed[half].mean() - judged) / judged))
     return Row.exact(

@@ -50,7 +50,7 @@ another process too.
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import Cause, LinkClass, Resource
 from stowplan.simulate.kernel.events import ChangeKind, EventKind, KernelEvents, Wake
-from stowplan.simulate.kernel.tables import (
+from stowplan.simulate.kernel.profiles import (
     FLOW_SLOTS,
     OWN_NIC_DOWN,
     OWN_NIC_UP,
@@ -60,14 +60,12 @@ from stowplan.simulate.kernel.tables import (
     ZONE_DOWN,
     ZONE_UP,
     Flow,
-    KernelNodes,
     KernelProfiles,
-    KernelSchedule,
     TaskPhase,
-    TaskStarts,
     flow_path,
     own_root_complex,
 )
+from stowplan.simulate.kernel.tables import KernelNodes, KernelSchedule, TaskStarts
 
 __all__ = [
     "FLOW_SLOTS",

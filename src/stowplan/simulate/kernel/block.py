@@ -17,9 +17,10 @@ from stowplan.core.physics.gpu import shared_gpu_speed
 from stowplan.core.physics.memory import cache_allowed, cache_scale, disk_share_of_reads
 from stowplan.core.physics.node import CAUSE_OF_RESOURCE, solve_node
 from stowplan.core.physics.vocabulary import Cause
+from stowplan.simulate.kernel.binding import remove_net, resolve_net
 from stowplan.simulate.kernel.events import EventKind
-from stowplan.simulate.kernel.fabric import link_allows, net_rate, remove_net, resolve_net
 from stowplan.simulate.kernel.heaps import schedule
+from stowplan.simulate.kernel.links import link_allows, net_rate
 from stowplan.simulate.kernel.slots import end_task, leave_node, sync_slot
 from stowplan.simulate.kernel.state import LOCAL_RESOURCES, TaskState
 from stowplan.simulate.kernel.views import (

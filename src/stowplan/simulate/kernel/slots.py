@@ -16,7 +16,7 @@ from stowplan.core.physics.compile import inner
 from stowplan.core.physics.cpu import quota_rate
 from stowplan.core.physics.memory import limit_passed_at
 from stowplan.core.physics.vocabulary import Cause
-from stowplan.simulate.kernel.tables import OWN_NIC_DOWN, RACK_UP
+from stowplan.simulate.kernel.profiles import OWN_NIC_DOWN, RACK_UP
 from stowplan.simulate.kernel.views import (
     Handle,
     counters_of,

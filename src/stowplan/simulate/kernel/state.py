@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.physics.vocabulary import CAUSE_COUNT
-from stowplan.simulate.kernel.tables import FLOW_SLOTS, PHASE_DTYPE
+from stowplan.simulate.kernel.profiles import FLOW_SLOTS, PHASE_DTYPE
 
 __all__ = [
     "CHANGE_DTYPE",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stowplan.errors import InternalError
+from stowplan.simulate.kernel.profiles import FLOW_SLOTS
 from stowplan.simulate.kernel.state import LOCAL_RESOURCES, State, TaskState
-from stowplan.simulate.kernel.tables import FLOW_SLOTS
 
 __all__ = ["validate_state"]
 
