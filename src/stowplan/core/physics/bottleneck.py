@@ -123,25 +123,20 @@ def bottleneck_rates(
             busy_count += 1
         level[r] = np.inf
     used = 0
-    settled = busy_count <= 1
-    if busy_count == 1:
-        only = int(busy[0])
-        level[only] = _fill_one(only, count, demand, weight, capacity[only], own, level, busy, 1, wanted)
-        used = 1
-    elif busy_count > 1:
-        for _ in range(sweeps):
-            used += 1
-            settled = True
-            for b in range(busy_count):
-                r = int(busy[b])
-                before = level[r]
-                after = _fill_one(r, count, demand, weight, capacity[r], own, level, busy, busy_count, wanted)
-                level[r] = after
-                # Against the smaller: a level that became inf has changed, and others may depend on it.
-                if after != before and not abs(after - before) <= tolerance * min(after, before):
-                    settled = False
-            if settled:
-                break
+    settled = busy_count == 0
+    while not settled and used < sweeps:
+        used += 1
+        settled = True
+        for b in range(busy_count):
+            r = int(busy[b])
+            before = level[r]
+            after = _fill_one(r, count, demand, weight, capacity[r], own, level, busy, busy_count, wanted)
+            level[r] = after
+            # Against the smaller: a level that became inf has changed, and others may depend on it. A
+            # resource # that is full alone depends on none.
+            changed = after != before and not abs(after - before) <= tolerance * min(after, before)
+            if changed and busy_count > 1:
+                settled = False
     for i in range(count):
         rate[i] = own[i]
         binding[i] = -1

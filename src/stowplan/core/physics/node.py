@@ -158,15 +158,10 @@ def solve_node(
             sensitive = True
     if coefficient <= 0.0 or bandwidth == np.inf:
         sensitive = False
-    if not sensitive:
-        used = _rates_at(
-            1.0, count, demand, weight, capacity, cores, alone, cap, exposed,
-            sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
-        )  # fmt: skip
-        return _load(count, demand, rate, bandwidth), used
     low = 0.0
     high = 1.0
-    load = min(max(guess, 0.0), 1.0)
+    # Without anybody who waits on memory, latency is as in an idle machine and one solve is all.
+    load = min(max(guess, 0.0), 1.0) if sensitive else 0.0
     last_miss = 0.0
     total = 0
     converged = False
@@ -179,6 +174,8 @@ def solve_node(
             return load, NOT_CONVERGED
         total += used
         miss = _load(count, demand, rate, bandwidth) - load
+        if not sensitive:
+            return load + miss, total
         if abs(miss) <= load_tolerance:
             converged = True
             break
