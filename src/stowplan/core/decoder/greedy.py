@@ -113,16 +113,20 @@ class GreedyDecoder:
             if filters.could_ever_fit():
                 return -1, Wait(_in_words(refused, self._state.node_count), refused)
             return -1, Infeasible(_in_words(refused, self._state.node_count), refused)
-        masked = np.where(feasible, plan.scores(index, filters), -np.inf)
-        row = int(masked.argmax())
-        best = masked[row]
-        if best == -np.inf:
-            return -1, Wait("the policy prefers to wait", filters.counts())
+        scores = plan.scores(index, filters)
+        row = int(scores.argmax())
+        best = scores[row]
+        if not feasible[row] or not best > -np.inf:  # the best of all is often feasible: no need to mask
+            scores = np.where(feasible, scores, -np.inf)
+            row = int(scores.argmax())
+            best = scores[row]
+            if best == -np.inf:
+                return -1, Wait("the policy prefers to wait", filters.counts())
         if plan.breaks_ties_randomly:
-            (ties,) = (masked == best).nonzero()
+            (ties,) = ((scores == best) & feasible).nonzero()
             if ties.size > 1:
                 row = int(ties[view.rng.integers(ties.size)])
-        self._masked: NDArray[np.float64] = masked
+        self._scores: NDArray[np.float64] = scores
         return row, _NO_REFUSAL
 
     def _place(
@@ -151,7 +155,7 @@ class GreedyDecoder:
     def _explain(
         self, plan: Plan, index: int, row: int, filters: CompiledFilters, policy_name: str, expected_s: float
     ) -> Explanation:
-        masked = self._masked
+        masked = np.where(filters.feasible, self._scores, -np.inf)
         score = float(masked[row])
         masked[row] = -np.inf
         second = int(masked.argmax())

@@ -131,8 +131,9 @@ class ResourceScores:
         (cpu_scored, memory_scored), (cpu_asked, memory_asked) = self._asked
         cpu_left = cpu - state.scored.item(row, 0) - cpu_scored
         memory_left = memory - state.scored.item(row, 1) - memory_scored
-        score = max(cpu_left, 0) * MAX_NODE_SCORE // cpu + max(memory_left, 0) * MAX_NODE_SCORE // memory
-        score //= 2
+        cpu_score = cpu_left * MAX_NODE_SCORE // cpu if cpu_left > 0 else 0
+        memory_score = memory_left * MAX_NODE_SCORE // memory if memory_left > 0 else 0
+        score = (cpu_score + memory_score) // 2
         if self._requests is None:
             return score
         cpu_used, memory_used = state.requested.item(row, 0), state.requested.item(row, 1)

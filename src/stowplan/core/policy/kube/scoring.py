@@ -153,6 +153,8 @@ class _ShapeScore:
         if self._touches.size < len(shapes):
             self._touches = np.array(self._touch, dtype=np.int8)
         (touching,) = self._touches[ids].nonzero()
+        if touching.size == 0:
+            return False
         touched_rows: list[int] = rows[touching].tolist()
         touching_ids: list[int] = ids[touching].tolist()
         for row, shape_id in set(zip(touched_rows, touching_ids, strict=True)):
@@ -161,7 +163,7 @@ class _ShapeScore:
                 self._pod_affinity.note(row, shapes[shape_id])
             if touch & _BY_SPREAD and self._spread is not None:
                 self._spread.note(row, shapes[shape_id])
-        return touching.size > 0
+        return True
 
     def _normalised(self, feasible: NDArray[np.bool_]) -> NDArray[np.int64] | int:
         added = self._preferred(feasible)
