@@ -191,7 +191,8 @@ def batches(engine: Engine, rng: np.random.Generator, repeats: int) -> list[floa
     shapes = kinds()
     rates: list[float] = []
     for number in range(repeats + 3):
-        chosen = [shapes[kind] for kind in rng.integers(len(shapes), size=BATCH).tolist()]
+        numbers: list[int] = rng.integers(len(shapes), size=BATCH).tolist()
+        chosen = [shapes[kind] for kind in numbers]
         taken_s, placed = place_and_remove(engine, waiting(chosen, f"batch-{number}"))
         if placed < BATCH:
             raise RuntimeError(f"only {placed} of {BATCH} pods were placed; the scenario must fit")
