@@ -23,9 +23,13 @@ from numpy.typing import NDArray
 
 from stowplan.core.physics.compile import compiled, inner
 
-__all__ = ["NOT_CONVERGED", "bottleneck_rates"]
+__all__ = ["NEARLY", "NOT_CONVERGED", "PATIENCE", "bottleneck_rates"]
 
 NOT_CONVERGED = -1
+PATIENCE = 150
+"""Sweeps after which levels are damped."""
+NEARLY = 1e-8
+"""Relative change of a level in the last sweep allowed that still counts as settled."""
 
 
 @inner
@@ -123,20 +127,22 @@ def bottleneck_rates(
             busy_count += 1
         level[r] = np.inf
     used = 0
-    settled = busy_count == 0
-    while not settled and used < sweeps:
+    change = np.inf if busy_count > 0 else 0.0
+    while change > tolerance and used < sweeps:
         used += 1
-        settled = True
+        change = 0.0
         for b in range(busy_count):
             r = int(busy[b])
             before = level[r]
             after = _fill_one(r, count, demand, weight, capacity[r], own, level, busy, busy_count, wanted)
-            level[r] = after
             # Against the smaller: a level that became inf has changed, and others may depend on it. A
             # resource # that is full alone depends on none.
-            changed = after != before and not abs(after - before) <= tolerance * min(after, before)
-            if changed and busy_count > 1:
-                settled = False
+            if after != before and busy_count > 1:
+                change = max(change, abs(after - before) / min(after, before))
+            if used > PATIENCE and after != before and before < np.inf:
+                # Levels that chase each other in a circle: go half the way only.
+                after = np.sqrt(before * after) if after < np.inf else 4.0 * before
+            level[r] = after
     for i in range(count):
         rate[i] = own[i]
         binding[i] = -1
@@ -147,7 +153,7 @@ def bottleneck_rates(
                 if allowed < rate[i]:
                     rate[i] = allowed
                     binding[i] = r
-    if settled:
+    if change <= max(tolerance, NEARLY):
         return used
     scale_to_fit(count, demand, capacity, rate, binding)
     return NOT_CONVERGED

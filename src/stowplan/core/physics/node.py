@@ -170,14 +170,14 @@ def solve_node(
             latency_factor(load, coefficient, saturation), count, demand, weight, capacity, cores, alone,
             cap, exposed, sweeps, tolerance, level, rate, binding, stall, own, wanted, busy,
         )  # fmt: skip
-        if used < 0:
-            return load, NOT_CONVERGED
-        total += used
+        # A solve on the way need not settle: its rates fit, and only the last one counts.
+        settled = used >= 0
+        total += max(used, 0)
         miss = _load(count, demand, rate, bandwidth) - load
         if not sensitive:
-            return load + miss, total
+            return load + miss, total if settled else NOT_CONVERGED
         if abs(miss) <= load_tolerance:
-            converged = True
+            converged = settled
             break
         if miss > 0.0:
             low = load

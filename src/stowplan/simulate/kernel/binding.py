@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from stowplan.core.physics.compile import inner
 from stowplan.simulate.kernel.heaps import pairing_insert, pairing_remove
 from stowplan.simulate.kernel.links import add_usage, bring_up, link_allows, net_rate, queue_link
@@ -11,6 +13,9 @@ from stowplan.simulate.kernel.slots import sync_slot
 from stowplan.simulate.kernel.views import Handle, counters_of, links_of, nets_of, pairs_of, slots_of
 
 __all__ = ["add_net", "rebind", "remove_net", "resolve_net"]
+
+_TIE: Final = 1e-12
+"""Relative: a task that its link and its node hold back alike stays with its link."""
 
 
 @inner
@@ -153,11 +158,11 @@ def resolve_net(state: Handle, net_id: int, cap: float) -> None:
     net = nets[net_id]
     net.cap = cap
     allowed, flow = link_allows(state, net_id, -1)
-    if cap <= allowed:
-        if net.bound >= 0 or net.rate != cap:
-            rebind(state, net_id, -1, cap)
-    elif flow != net.bound:
-        rebind(state, net_id, flow, allowed)
-    else:
+    if flow >= 0 and flow == net.bound and cap > allowed * (1.0 - _TIE):
         link = links[net.link[flow]]
         link.cap_min = min(link.cap_min, cap * net.bytes[flow] / net.weight[flow])
+    elif cap <= allowed:
+        if net.bound >= 0 or net.rate != cap:
+            rebind(state, net_id, -1, cap)
+    else:
+        rebind(state, net_id, flow, allowed)

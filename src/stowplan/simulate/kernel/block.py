@@ -256,8 +256,12 @@ def _solve_rates(state: Handle, row: int) -> None:
                     if share < allowed:
                         allowed = share
                         holds = r
+            if sweeps < 0 and rate[place] < allowed:
+                # Scaled down to fit: the solve did not settle, and its binding tells by what.
+                allowed = rate[place]
+                holds = binding[place]
             slot.cause = CAUSE_OF_RESOURCE[holds] if holds >= 0 else -1
-            resolve_net(state, slot.net, min(allowed, rate[place]) if sweeps < 0 else allowed)
+            resolve_net(state, slot.net, allowed)
             net = nets[slot.net]
             if net.bound >= 0:
                 slot.cause = links[net.link[net.bound]].cause

@@ -45,8 +45,10 @@ __all__ = ["finish_keys", "relax_links"]
 _SLACK: Final = 1e-12
 """Relative: capacities and bounds hold up to this."""
 _COUPLING: Final = 1e-9
-"""Relative change of a rate over a link that is worth solving a node again; what nodes and links agree up
-to."""
+"""Relative change of a rate over a link that is worth solving a node again: what nodes and links agree to."""
+_PATIENCE: Final = 50
+"""Rounds between nodes and links after which they need agree to `_COARSE` only."""
+_COARSE: Final = 1e-7
 
 
 @inner
@@ -59,6 +61,7 @@ def _touch_nodes(state: Handle, link_id: int) -> None:
     link = links[link_id]
     if link.attached_local == 0:
         return
+    coupling = _COUPLING if counters_of(state)[0].rounds < _PATIENCE else _COARSE
     entry = link.head
     while entry >= 0:
         net_id = entry // FLOW_SLOTS
@@ -68,7 +71,7 @@ def _touch_nodes(state: Handle, link_id: int) -> None:
             slot = slots[net.row, net.slot]
             if slot.local == 1:
                 rate = link.level * net.weight[flow] / net.bytes[flow]
-                if abs(rate - slot.cap_used) > _COUPLING * rate:
+                if abs(rate - slot.cap_used) > coupling * rate:
                     queue_node(state, net.row)
         entry = net.next[flow]
 
@@ -162,7 +165,8 @@ def _fill(state: Handle, link_id: int) -> None:
         if net.bound == flow:
             allowed, other = link_allows(state, net_id, link_id)
             here = level * net.weight[flow] / net.bytes[flow]
-            if here >= min(allowed, net.cap):
+            # Ties stay where they are: rounding must not send a task to and fro.
+            if level == np.inf or here > min(allowed, net.cap) * (1.0 + _SLACK):
                 rebind(state, net_id, other if allowed < net.cap else -1, min(allowed, net.cap))
                 queue_node(state, net.row)
         entry = net.next[flow]
@@ -183,7 +187,7 @@ def _fill(state: Handle, link_id: int) -> None:
         if net.bound != flow:
             allowed, other = link_allows(state, net_id, link_id)
             target = min(allowed, net.cap)
-            if level * per_level < target:
+            if level * per_level < target * (1.0 - _SLACK):
                 rebind(state, net_id, flow, level * per_level)
                 queue_node(state, net.row)
             elif net_rate(state, net_id) > target * (1.0 + _SLACK):

@@ -107,7 +107,7 @@ def settle(state: Handle) -> None:
     node_queue = node_queue_of(state)
     nodes = nodes_of(state)
     sweeps = int(laws[2])
-    rounds = 0
+    counters.rounds = 0
     while counters.node_queue > 0 or counters.link_queue > 0:
         for _ in range(counters.node_queue):
             row = int(node_queue[counters.node_head])
@@ -115,8 +115,8 @@ def settle(state: Handle) -> None:
             counters.node_queue -= 1
             solve_block(state, row)
         relax_links(state, sweeps)
-        rounds += 1
-        if rounds > sweeps:
+        counters.rounds += 1
+        if counters.rounds > sweeps:
             counters.failed += 1
             while counters.node_queue > 0:
                 row = int(node_queue[counters.node_head])

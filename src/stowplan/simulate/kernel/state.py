@@ -121,7 +121,7 @@ COUNTER_DTYPE: Final = _record(
     "now_s",
     "tasks starts changes_next events event_total solves sweeps relaxations failed running net_free "
     "pair_free node_head node_queue link_head link_queue settlings heap woken contention fabric roots "
-    "with_flows",
+    "with_flows rounds",
 )
 """Everything that is one number. `net_free`, `pair_free` head lists of unused records; the rest are lengths
 and counts."""
