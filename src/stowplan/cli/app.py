@@ -60,7 +60,7 @@ def demo(
     ] = _DEFAULT_OUT / "demo",
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="How many runs of each policy, seeds 1 to N.")
-    ] = 5,
+    ] = 4,
     processes: Annotated[
         int | None,
         typer.Option("--processes", metavar="P", help="Runs at a time; as many as there are cores."),

@@ -15,7 +15,7 @@ from stowplan.simulate.workloads import Poisson
 __all__ = ["run_demo"]
 
 _BASELINE: Final = "kube-scheduler"
-_POLICIES: Final = (_BASELINE, "srpt", "heft", "srpt-physics")
+_POLICIES: Final = (_BASELINE, "sjf", "srpt", "srpt-physics")
 _WORKLOAD_SEED: Final = 20
 
 
