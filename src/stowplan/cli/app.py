@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from stowplan import __version__
 from stowplan.cli.terminal import write
 
-__all__ = ["INTERRUPTED", "app"]
-
-INTERRUPTED: Final = 130
-"""Exit code of a command that Ctrl-C ended, as shells have it."""
+__all__ = ["app"]
 
 app = typer.Typer(
     name="stowplan",

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from stowplan.cli.app import INTERRUPTED
+from stowplan.cli.exit_codes import INTERRUPTED
 from stowplan.cli.inputs import load_rules, only_document
 from stowplan.cli.terminal import progress_bar, say, show_table, write
 from stowplan.core.constraints import NO_RULES

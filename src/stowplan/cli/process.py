@@ -1,8 +1,6 @@
 """The process around a command: what an error, an interrupt or a closed pipe becomes for whoever started it.
 
-Exit codes: 0 done; 1 standard output was closed before all was said; 2 the input or the command line cannot
-be used (one line on standard error says what and how to mend it); 130 interrupted. A defect of ours, and
-nothing else, shows a traceback.
+A defect of ours, and nothing else, shows a traceback.
 """
 
 from __future__ import annotations
@@ -15,13 +13,12 @@ from typing import Final
 
 import typer
 
-from stowplan.cli.app import INTERRUPTED, app
+from stowplan.cli.app import app
+from stowplan.cli.exit_codes import BAD_INPUT, CLOSED_PIPE, INTERRUPTED
 from stowplan.errors import StowplanError
 
 __all__ = ["main", "run"]
 
-_BAD_INPUT: Final = 2
-_CLOSED_PIPE: Final = 1
 _BEYOND_SERVING: Final = frozenset({"numba", "llvmlite", "polars", "plotly"})
 
 
@@ -52,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # Whatever is still buffered has nobody to read it; Python would complain when it flushes on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _CLOSED_PIPE
+        return CLOSED_PIPE
     if code == INTERRUPTED:  # Typer returns it for Ctrl-C, `simulate` when it kept what was reached
         sys.stderr.write("interrupted\n")
     return code if isinstance(code, int) else 0
@@ -66,4 +63,4 @@ def _complain(error: Exception | str) -> int:
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path if context is not None else 'stowplan'} --help)"
     sys.stderr.write(f"error: {line}{hint}\n")
-    return _BAD_INPUT
+    return BAD_INPUT
