@@ -7,6 +7,7 @@ at a glance; the numbers stand in the table beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,9 @@ from stowplan.simulate.compare import METRICS
 from stowplan.simulate.report.chart import Chart, Figure, series_colour
 
 __all__ = ["change_chart"]
+
+_ROW_PIXELS: Final = 22
+_HEADING_PIXELS: Final = 32
 
 
 def change_chart(comparison: pl.DataFrame, policies: Sequence[str], metrics: Sequence[str]) -> Chart | None:
@@ -25,11 +29,8 @@ def change_chart(comparison: pl.DataFrame, policies: Sequence[str], metrics: Seq
     compared = [policy for policy in policies if policy in known["policy"].to_list()]
     baseline = str(known["baseline"][0])
     count = len(metrics)
-    layout: Figure = {
-        "height": len(compared) * count * 24 + count * 34 + 60,
-        "hovermode": "closest",
-        "annotations": [],
-    }
+    panel_pixels = len(compared) * _ROW_PIXELS + _HEADING_PIXELS
+    layout: Figure = {"height": count * panel_pixels + 70, "hovermode": "closest", "annotations": []}
     traces: list[Figure] = []
     words: list[str] = []
     for panel, metric in enumerate(metrics):
@@ -37,7 +38,7 @@ def change_chart(comparison: pl.DataFrame, policies: Sequence[str], metrics: Seq
         rows = known.filter(pl.col("metric") == metric)
         top = 1.0 - panel / count
         layout[f"yaxis{suffix}"] = {
-            "domain": [top - 0.82 / count, top - 0.14 / count],
+            "domain": [1.0 - (panel + 1) / count, top - _HEADING_PIXELS / panel_pixels / count],
             "range": [len(compared) - 0.5, -0.5],
             "tickvals": np.arange(len(compared)),
             "ticktext": compared,
