@@ -2,10 +2,9 @@
 
 Between two events every rate is constant (fluid model), so the next event is the soonest completion, start,
 bucket edge, memory limit or scheduled change. Only the node and the links that an event touches are solved
-again, by the laws of `stowplan.core.physics`;
-the loop is compiled and calls no Python per event.
+again, by the laws of `stowplan.core.physics`; the loop is compiled and calls no Python per event.
 
-How to drive it::
+How to drive it (`FluidKernel` is in `stowplan.simulate.kernel.kernel`, the rest is here)::
 
     kernel = FluidKernel(nodes, laws=PhysicsLaws(), schedule=KernelSchedule.of([...]), contention=True)
     profile = kernel.add_profiles(KernelProfiles.from_phases([[TaskPhase(work_s=30.0, cpu_cores=2.0)]]))
@@ -42,9 +41,10 @@ Signatures (all of `FluidKernel`; ids are int64 arrays (n,))::
 
 `contention=False` lets every task run at its own speed (capacities are not enforced, memory limits are).
 
-Guarantees: the order of events is total, (time, priority, sequence): scheduled changes, then completions,
-then starts; within each by schedule index, node row and slot, or start id. Same inputs, same bytes out, in
-another process too.
+Guarantees: the order of events is total, (time, priority, sequence): scheduled changes by entry, then
+completions by node row and task id, those that a link decides by link id, then starts by task id. Reading
+(`progress`, `slowdown_by_cause`, `utilisation`, `validate` …) changes nothing. Same inputs, same bytes out,
+in another process too.
 """
 
 from stowplan.core.physics.laws import PhysicsLaws
