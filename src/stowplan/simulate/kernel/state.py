@@ -2,9 +2,10 @@
 
 One record is one thing (a node, a running task, a link), so that what an event touches lies together in
 memory. A running task sits in a slot of its node: `slots[row, i]`, i < `nodes[row].count`. A task with
-traffic also has an entry in `nets`, from which the links reach it. `State` bundles all arrays; compiled code reaches
-them through `views`. Arrays only ever grow, by doubling, between calls (`grown`). Units: seconds, bytes,
-cores; work in seconds alone on the reference machine.
+traffic also has an entry in `nets`, from which the links reach it. `State` bundles all arrays; compiled code
+reaches them through `views`. Arrays only ever grow, by doubling, between calls (`grown`).
+
+Units: seconds, bytes, cores; work in seconds alone on the reference machine.
 """
 
 from __future__ import annotations
