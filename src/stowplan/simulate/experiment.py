@@ -7,6 +7,7 @@ partial; runs that had not begun are left out. A second Ctrl-C gives up at once.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import threading
@@ -171,13 +172,17 @@ def _run_one(
     work: _Work, policy: str, seed: int, stop: _Stop, watch: Callable[[RunProgress], None]
 ) -> RunResult:
     simulation = Simulation(work.cluster, work.workload, work.make(policy), seed=seed, **work.settings)
+    gc.freeze()  # what a run keeps to its end, the collector need not walk again and again
 
     def observer(run: RunProgress) -> None:
         watch(run)
         if stop.is_set():
             simulation.request_stop()
 
-    return simulation.run(observer)
+    try:
+        return simulation.run(observer)
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
