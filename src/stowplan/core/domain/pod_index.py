@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import lru_cache
+from typing import Final, TypeVar
 
 from stowplan.core.domain.columns import RowCounter
 from stowplan.core.domain.events import BoundPod
@@ -18,6 +19,7 @@ from stowplan.core.domain.selectors import Labels
 __all__ = ["PodGroup", "PodIndex", "TermOwner"]
 
 K = TypeVar("K", bound=Hashable)
+_CACHED_SHAPES: Final = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +75,32 @@ class PodIndex:
 
     def count(self, pod: BoundPod, row: int, by: int) -> None:
         """Add (`by` = 1) or remove (`by` = −1) a pod on `row`."""
-        shape = pod.shape
-        _count(self.groups, PodGroup(shape.namespace, shape.labels, pod.is_terminating), row, by)
-        for term in shape.affinity:
-            _count(self.affinity_terms, TermOwner(shape.namespace, term), row, by)
-        for weighted in shape.preferred_affinity:
-            _count(self.affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by)
-        for term in shape.anti_affinity:
-            _count(self.anti_affinity_terms, TermOwner(shape.namespace, term), row, by)
-        for weighted in shape.preferred_anti_affinity:
-            _count(
-                self.anti_affinity_terms, TermOwner(shape.namespace, weighted.term, weighted.weight), row, by
-            )
-        for port in shape.host_ports:
-            _count(self.host_ports, port, row, by)
-        self._count_volumes(shape, row, by)
+        for name, key in _entries(pod.shape, pod.is_terminating):
+            _count(getattr(self, name), key, row, by)
 
-    def _count_volumes(self, shape: PodShape, row: int, by: int) -> None:
-        for volume in shape.volumes:
-            if volume.claim is not None:
-                _count(self.claims, (shape.namespace, volume.claim), row, by)
-                if not volume.is_ephemeral:
-                    _count(self.direct_claims, (shape.namespace, volume.claim), row, by)
-            if volume.disk is not None:
-                _count(self.disks, volume.disk, row, by)
-            if volume.csi_driver is not None and volume.csi_handle is not None:
-                _count(self.inline_csi, (volume.csi_driver, volume.csi_handle), row, by)
+
+@lru_cache(maxsize=_CACHED_SHAPES)
+def _entries(shape: PodShape, is_terminating: bool) -> tuple[tuple[str, Hashable], ...]:  # noqa: FBT001  (a cache key)
+    """Return the (index, key) pairs that a pod of `shape` counts under."""
+    namespace = shape.namespace
+    entries: list[tuple[str, Hashable]] = [("groups", PodGroup(namespace, shape.labels, is_terminating))]
+    entries += [("affinity_terms", TermOwner(namespace, term)) for term in shape.affinity]
+    entries += [("affinity_terms", TermOwner(namespace, w.term, w.weight)) for w in shape.preferred_affinity]
+    entries += [("anti_affinity_terms", TermOwner(namespace, term)) for term in shape.anti_affinity]
+    entries += [
+        ("anti_affinity_terms", TermOwner(namespace, w.term, w.weight)) for w in shape.preferred_anti_affinity
+    ]
+    entries += [("host_ports", port) for port in shape.host_ports]
+    for volume in shape.volumes:
+        if volume.claim is not None:
+            entries.append(("claims", (namespace, volume.claim)))
+            if not volume.is_ephemeral:
+                entries.append(("direct_claims", (namespace, volume.claim)))
+        if volume.disk is not None:
+            entries.append(("disks", volume.disk))
+        if volume.csi_driver is not None and volume.csi_handle is not None:
+            entries.append(("inline_csi", (volume.csi_driver, volume.csi_handle)))
+    return tuple(entries)
 
 
 def _count(table: dict[K, RowCounter], key: K, row: int, by: int) -> None:
