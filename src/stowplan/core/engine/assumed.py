@@ -25,10 +25,6 @@ class AssumedStorage:
         self._state = state
         self._changes_of: dict[str, list[tuple[_Reserved, _Reserved]]] = {}  # pod key → (before, assumed)
 
-    def __len__(self) -> int:
-        """Return the number of pods that hold a reservation."""
-        return len(self._changes_of)
-
     def reserve(self, key: str, items: Sequence[_Reserved]) -> None:
         """Apply `items`, changed volumes and claims, on behalf of pod `key`.
 
