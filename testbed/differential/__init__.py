@@ -1,0 +1,1 @@
+"""Our constraints against kube-scheduler's: cases, an oracle that links its plugins, and the comparison."""
