@@ -1,0 +1,119 @@
+"""A whole test cluster, up and down: `with running(ClusterSpec(…)) as cluster`, or `start` and `Cluster.down`."""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lightkube import Client
+
+from testbed import api, argo, control_plane, keeper, kwok, monitoring, network, nodes, prerequisites, sweep
+from testbed.control_plane import ControlPlane
+from testbed.daemons import Daemons
+from testbed.nodes import RunningNode
+from testbed.site import Site, claim
+from testbed.spec import ClusterSpec
+
+
+@dataclass
+class Cluster:
+    """A running test cluster.
+
+    Attributes:
+        nodes: Its real nodes, by name.
+    """
+
+    spec: ClusterSpec
+    plane: ControlPlane
+    client: Client
+    nodes: dict[str, RunningNode] = field(default_factory=dict[str, RunningNode])
+
+    @property
+    def site(self) -> Site:
+        """Its place on the machine."""
+        return self.plane.site
+
+    @property
+    def daemons(self) -> Daemons:
+        """Its processes."""
+        return self.plane.daemons
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of all components to a folder, which is made."""
+        shutil.copytree(self.site.folder / "logs", folder, dirs_exist_ok=True)
+
+    def down(self) -> None:
+        """End it and remove everything it made.
+
+        Raises:
+            ComponentFailed: Something could not be removed.
+        """
+        self.client.close()
+        sweep.sweep(self.site)
+
+
+def start(spec: ClusterSpec, name: str | None = None, *, owned: bool) -> Cluster:
+    """Bring a cluster up, and wait until all of its nodes are ready.
+
+    Args:
+        spec: What it consists of.
+        name: Up to eight lower-case letters and digits; by default one is drawn.
+        owned: Whether it ends with this process, even if that is killed.
+
+    Raises:
+        MissingPrerequisite: The machine lacks something, or the name is taken.
+        ComponentFailed: A part did not come up; what was started before is taken down again.
+    """
+    prerequisites.check(spec)
+    sweep.sweep_orphans()
+    site = claim(name, owned=owned)
+    try:
+        if owned:
+            keeper.watch(site)
+        return _start(spec, site)
+    except BaseException:
+        sweep.sweep(site)
+        raise
+
+
+def _start(spec: ClusterSpec, site: Site) -> Cluster:
+    network.make_hub(site)
+    plane = control_plane.start(site, Daemons(site))
+    cluster = Cluster(spec, plane, api.connect(site.kubeconfig))
+    if spec.scheduler is not None:
+        plane.start_scheduler(spec.scheduler)
+    if spec.fake_nodes:
+        kwok.start(plane, cluster.client, spec.fake_nodes)
+    with ThreadPoolExecutor(max(1, len(spec.real_nodes))) as pool:
+        started = [
+            pool.submit(nodes.start, plane, number, node, spec.images)
+            for number, node in enumerate(spec.real_nodes, start=1)
+        ]
+        cluster.nodes = {node.name: node for node in (future.result() for future in started)}
+    if spec.delay_s:
+        nodes.delay_between(plane, spec.delay_s)
+    if spec.argo:
+        argo.start(plane, cluster.client)
+    if spec.prometheus:
+        monitoring.start(plane, spec)
+    wanted = len(spec.real_nodes) + spec.fake_count()
+    cluster.daemons.wait_for(
+        f"{wanted} nodes are ready", lambda: len(api.ready_nodes(cluster.client)) == wanted
+    )
+    return cluster
+
+
+@contextmanager
+def running(spec: ClusterSpec, *, logs_on_failure: Path | None = None) -> Iterator[Cluster]:
+    """A cluster for the duration of a block; the logs are kept when the block fails."""
+    cluster = start(spec, owned=True)
+    try:
+        yield cluster
+    except BaseException:
+        if logs_on_failure is not None:
+            cluster.keep_logs(logs_on_failure)
+        raise
+    finally:
+        cluster.down()

@@ -1,0 +1,6 @@
+"""The programs that the test cluster is made of, built from pinned Go modules and kept by content hash."""
+
+from testbed.programs.build import build, is_built, program_path
+from testbed.programs.catalogue import PROGRAMS, Program
+
+__all__ = ["PROGRAMS", "Program", "build", "is_built", "program_path"]
