@@ -41,6 +41,7 @@ class FakeNodes:
         zones: They are spread over so many zones, `zone-0` and so on, in turn.
         allocatable: Quantities by resource name.
         labels: Labels of each.
+        taints: Taints of each, as `key=value:Effect`. By default pods that mean real nodes stay away.
     """
 
     count: int
@@ -50,6 +51,7 @@ class FakeNodes:
         default_factory=lambda: {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
     )
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: tuple[str, ...] = ("kwok.x-k8s.io/node=fake:NoSchedule",)
 
 
 @dataclass(frozen=True, kw_only=True)
