@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.codecs import from_dict
-from lightkube.resources.core_v1 import Node, ServiceAccount
+from lightkube.resources.core_v1 import Node, Pod, ServiceAccount
 
 from testbed.spec import Json
 from testbed.waiting import wait_for
@@ -59,3 +59,8 @@ def ready_nodes(client: Client) -> set[str]:
         for node in client.list(Node)
         if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
     }
+
+
+def delete_pods(client: Client, namespace: str) -> None:
+    """Delete all pods of a namespace without waiting for their processes to end by themselves."""
+    client.deletecollection(Pod, namespace=namespace, grace_period=0)

@@ -2,5 +2,6 @@
 
 from testbed.programs.build import build, is_built, program_path
 from testbed.programs.catalogue import PROGRAMS, Program
+from testbed.programs.go import go_command
 
-__all__ = ["PROGRAMS", "Program", "build", "is_built", "program_path"]
+__all__ = ["PROGRAMS", "Program", "build", "go_command", "is_built", "program_path"]
