@@ -1,1 +1,1 @@
-"""A real Kubernetes on one machine, for tests and by hand: `make cluster`, or the fixtures of tests/cluster."""
+"""A real Kubernetes on one machine: by hand (`make cluster`), or by the fixtures of tests/cluster."""

@@ -1,4 +1,4 @@
-"""The test cluster by hand: `python -m testbed up`, `down`, `list`, `programs` (the Makefile has short names)."""
+"""The test cluster by hand: `python -m testbed up`, `down`, `list`, `programs`."""
 
 import sys
 import time

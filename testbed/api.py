@@ -25,9 +25,13 @@ def create_all(client: Client, objects: Iterable[Json]) -> None:
     Raises:
         ApiError: The API server refused one.
     """
+
+    def create(manifest: Json) -> None:
+        client.create(from_dict(manifest))
+
     with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        for _ in pool.map(lambda manifest: client.create(from_dict(manifest)), objects):
-            pass
+        for _ in pool.map(create, objects):
+            pass  # the result is nothing; going through them raises what a request raised
 
 
 def make_namespace(client: Client, name: str) -> None:
@@ -54,11 +58,12 @@ def exists(client: Client, kind: type, name: str, namespace: str | None = None) 
 
 def ready_nodes(client: Client) -> set[str]:
     """Names of the nodes whose condition Ready is true."""
-    return {
-        node.metadata.name
-        for node in client.list(Node)
-        if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    }
+    ready: set[str] = set()
+    for node in client.list(Node):
+        conditions = (node.status and node.status.conditions) or []
+        if node.metadata and any(c.type == "Ready" and c.status == "True" for c in conditions):
+            ready.add(str(node.metadata.name))
+    return ready
 
 
 def delete_pods(client: Client, namespace: str) -> None:

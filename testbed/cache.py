@@ -1,9 +1,9 @@
-"""The folder of everything that is slow to make and is made once: programs, images, the base system of an image."""
+"""The folder of everything that is slow to make and is made once: programs, images, a base system."""
 
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def content_hash(parts: Iterator[bytes]) -> str:
 
 
 @contextmanager
-def exclusively(name: str) -> Iterator[None]:
+def exclusively(name: str) -> Generator[None]:
     """Hold the cache's lock of that name; a second process waits, and a dead one holds nothing."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)

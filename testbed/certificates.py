@@ -1,24 +1,25 @@
 """The cluster's certificates: one authority, and a key pair for every identity that Kubernetes knows by name.
 
-Kubernetes reads a user's name from the certificate's common name and the groups from its organisations; the names
-used here (`system:kube-scheduler`, `system:node:NAME` in `system:nodes`, …) are those that RBAC's own bindings expect.
+Kubernetes reads a user's name from the certificate's common name and the groups from its organisations; the
+names used here (`system:kube-scheduler`, `system:node:NAME` in `system:nodes`, …) are those that RBAC's own
+bindings expect.
 """
 
 import base64
-import datetime
+import datetime as dt
 import ipaddress
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-VALID_FOR = datetime.timedelta(days=30)
-CLOCK_SLACK = datetime.timedelta(minutes=5)
+VALID_FOR = dt.timedelta(days=30)
+CLOCK_SLACK = dt.timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Authority:
         return _write(self.folder / file, builder.sign(self._key, hashes.SHA256()), key)
 
     def kubeconfig(self, path: Path, server: str, user: KeyPair) -> Path:
-        """Write a kubeconfig by which that user reaches the API server; the keys are inside, so it can be moved."""
+        """Write a kubeconfig of that user; the keys are inside, so the file can be moved."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -103,12 +104,12 @@ class Authority:
             "current-context": "testbed",
         }
         path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(config))
+        path.write_text(json.dumps(config))
         return path
 
 
 def service_account_keys(folder: Path) -> KeyPair:
-    """The key pair by which service account tokens are signed and checked; `certificate` holds the public key."""
+    """The keys that sign and check service account tokens; `certificate` holds the public one."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = folder / "service-accounts.pub"
     public.write_bytes(
@@ -122,7 +123,7 @@ def service_account_keys(folder: Path) -> KeyPair:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

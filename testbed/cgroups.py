@@ -1,8 +1,8 @@
 """Control groups of a test cluster, below one folder of its own in every hierarchy that the machine has.
 
 Two layouts occur: version 2 alone at /sys/fs/cgroup, or one hierarchy per version 1 controller with version 2
-beside them (hybrid). The existing groups are left as they are; ours are children with the cluster's name, so that
-they can be found and removed by name even if whoever made them is gone.
+beside them (hybrid). The existing groups are left as they are; ours are children with the cluster's name, so
+that they can be found and removed by name even if whoever made them is gone.
 """
 
 import os
@@ -29,7 +29,7 @@ def unified() -> Path:
         if (root / "cgroup.controllers").is_file():
             return root
     raise MissingPrerequisite(
-        f"no cgroup v2 hierarchy at {ROOT} or {ROOT / 'unified'}: mount one (mount -t cgroup2 none {ROOT}/unified)"
+        f"no cgroup v2 hierarchy at {ROOT} or {ROOT}/unified: mount -t cgroup2 none {ROOT}/unified"
     )
 
 
@@ -55,7 +55,7 @@ def hierarchies() -> dict[str, Path]:
 
 
 def make(group: str, *, everywhere: bool) -> None:
-    """Make a group, with its parents, in the version 2 hierarchy only or in all of them; an existing one stays."""
+    """Make a group and its parents, in the version 2 hierarchy only or in all; an existing one stays."""
     for name, root in hierarchies().items():
         if name == "unified" or everywhere:
             _make_below(root, group, delegate=name == "unified" and not is_hybrid())
@@ -75,7 +75,7 @@ def _make_below(root: Path, group: str, *, delegate: bool) -> None:
 
 
 def _inherit_cpuset(root: Path, group: str) -> None:
-    """A version 1 cpuset starts empty, and a process cannot enter it: take the parent's processors and memory."""
+    """Take the parent's processors and memory: a new version 1 cpuset is empty, and nothing can enter it."""
     folder = root
     for part in group.split("/"):
         parent, folder = folder, folder / part

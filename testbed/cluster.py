@@ -1,7 +1,7 @@
-"""A whole test cluster, up and down: `with running(ClusterSpec(…)) as cluster`, or `start` and `Cluster.down`."""
+"""A whole test cluster, up and down: `with running(ClusterSpec(…)) as cluster`, or `start` and `down`."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ def _start(spec: ClusterSpec, site: Site) -> Cluster:
 
 
 @contextmanager
-def running(spec: ClusterSpec, *, logs_on_failure: Path | None = None) -> Iterator[Cluster]:
+def running(spec: ClusterSpec, *, logs_on_failure: Path | None = None) -> Generator[Cluster]:
     """A cluster for the duration of a block; the logs are kept when the block fails."""
     cluster = start(spec, owned=True)
     try:

@@ -1,17 +1,16 @@
 """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, all in the hub's namespace, RBAC on.
 
-The limits that a test cluster would otherwise measure instead of the scheduler are raised: the API server's requests
-in flight, and the clients' rates. kube-scheduler ignores `--kube-api-qps` on the command line; the rate has to stand
-in its configuration file, or it binds 50 pods per second at most.
+The limits that a test cluster would otherwise measure instead of the scheduler are raised: the API server's
+requests in flight, and the clients' rates. kube-scheduler ignores `--kube-api-qps` on the command line; the
+rate has to stand in its configuration file, or it binds 50 pods per second at most.
 """
 
+import json
 import ssl
 import urllib.request
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-
-import yaml
 
 from testbed import certificates, network
 from testbed.certificates import Authority, KeyPair
@@ -50,7 +49,7 @@ class ControlPlane:
         """Start kube-scheduler; fields of KubeSchedulerConfiguration are laid over ours."""
         configuration = scheduler_configuration(self.kubeconfig_for(name, "system:kube-scheduler"), fields)
         file = self.site.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(configuration))
+        file.write_text(json.dumps(configuration))
         self.daemons.start(
             name,
             [

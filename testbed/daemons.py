@@ -1,4 +1,4 @@
-"""The cluster's processes: started in their namespace and control group, watched, and ended by their own id."""
+"""The cluster's processes: started in a namespace and a control group, watched, ended by their own id."""
 
 import os
 import signal
@@ -12,7 +12,8 @@ from testbed.errors import ComponentFailed
 from testbed.site import Site
 from testbed.waiting import wait_for
 
-# Joins the control groups named first, then becomes the program. A shell, so that no Python runs between fork and exec.
+# Joins the control groups named first, then becomes the program. A shell, so that no Python runs between fork
+# and exec.
 _LAUNCH = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 125; shift; done; shift; exec "$@"'
 
 
@@ -77,7 +78,8 @@ class Daemons:
             name: Unique in the cluster, such as `kubelet-1`; a name whose process ended may be used again.
             command: Program and arguments.
             namespace: Network namespace; the hub's by default.
-            groups: Control group by hierarchy (see `cgroups.hierarchies`); by default `…/daemons` in version 2.
+            groups: Control group by hierarchy (see `cgroups.hierarchies`); by default `…/daemons` in version
+                2.
             environment: Variables beside this process's own.
 
         Raises:
@@ -100,7 +102,7 @@ class Daemons:
                 stderr=subprocess.STDOUT,
                 env=os.environ | (environment or {}),
                 cwd=self.site.folder,
-                start_new_session=True,  # a Ctrl-C at the terminal is for us, who then take the cluster down in order
+                start_new_session=True,  # Ctrl-C is for us, who then take it down in order
             )
         self.running[name] = Daemon(name, process, log)
         return self.running[name]
@@ -133,7 +135,7 @@ class Daemons:
 
 
 def _telling_line(log: Path) -> str:
-    """The last line of a log that says why: an error or panic if there is one, else the last that is not blank."""
+    """The last line of a log that says why: an error or a panic if there is one, else the last of all."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()[-200:] if line.strip()]
     telling = [line for line in lines if line.startswith(("F", "Error:", "panic:", "fatal error:"))]
     return (telling or lines or ["it said nothing"])[-1][:400]

@@ -1,4 +1,4 @@
-"""What can keep the test cluster from coming up; each message says what is missing and the mend, on one line."""
+"""What can keep the test cluster from coming up; each message is one line with the mend in it."""
 
 
 class BedError(Exception):
@@ -6,7 +6,7 @@ class BedError(Exception):
 
 
 class MissingPrerequisite(BedError):
-    """The machine lacks something that the test cluster needs; tests that need it are skipped with this line."""
+    """The machine lacks something that the test cluster needs; tests are skipped with this line."""
 
 
 class ComponentFailed(BedError):

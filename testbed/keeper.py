@@ -1,8 +1,8 @@
 """A small process that takes an owned cluster away when its owner is gone, however that ended.
 
-It holds the reading end of a pipe whose writing end only the owner has. The kernel closes that end when the owner
-dies, even by SIGKILL; the keeper then reads the end of the file and sweeps. An owner that took its cluster down itself
-leaves the keeper nothing to do.
+It holds the reading end of a pipe whose writing end only the owner has. The kernel closes that end when the
+owner dies, even by SIGKILL; the keeper then reads the end of the file and sweeps. An owner that took its
+cluster down itself leaves the keeper nothing to do.
 """
 
 import os

@@ -1,11 +1,14 @@
 """The cluster's network: a hub namespace that routes between this machine and one namespace per real node.
 
-    this machine ── sw-NAME ── hub (control plane, 10.S.0.1, services 10.S.255.1) ─┬─ node 1 (10.S.0.11, pods 10.S.1.0/24)
-                                                                                  └─ node 2 (10.S.0.12, pods 10.S.2.0/24)
+    this machine ── sw-NAME ── hub (control plane, 10.S.0.1, services 10.S.255.1) ─┬─ node 1 (10.S.0.11, pods
+    10.S.1.0/24)
+                                                                                  └─ node 2 (10.S.0.12, pods
+                                                                                  10.S.2.0/24)
 
-Every node hangs on a link of its own, so all traffic between nodes is routed by the hub: a relay can be put in its
-way there. The API server listens in the hub on port 443 of the first service address, which is the address of the
-service `kubernetes`: pods reach it by plain routing, without kube-proxy or address translation.
+Every node hangs on a link of its own, so all traffic between nodes is routed by the hub: a relay can be put
+in its way there. The API server listens in the hub on port 443 of the first service address, which is the
+address of the service `kubernetes`: pods reach it by plain routing, without kube-proxy or address
+translation.
 
 Nothing of the cluster listens in this machine's own namespace.
 """
@@ -89,8 +92,8 @@ def remove(site: Site) -> None:
 def inside(namespace: str, call: Callable[[], T]) -> T:
     """Call something in a thread that has entered another network namespace; its exceptions pass through.
 
-    A socket stays in the namespace that its thread was in when it was made, so what `call` returns can be used
-    anywhere in this process.
+    A socket stays in the namespace that its thread was in when it was made, so what `call` returns can be
+    used anywhere in this process.
     """
     done: list[T] = []
     failed: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""What a test cluster needs of the machine, looked at before anything is made; one line says what is missing."""
+"""What a test cluster needs of the machine, looked at before anything is made."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def check(spec: ClusterSpec) -> None:
     """
     if os.geteuid() != 0:
         raise MissingPrerequisite(
-            "not root: the test cluster makes network namespaces and control groups; run it as root (sudo make …)"
+            "not root: the test cluster makes network namespaces and control groups; use sudo make …"
         )
     cgroups.unified()
     _check_programs(FOR_ALL)
@@ -35,7 +35,7 @@ def check(spec: ClusterSpec) -> None:
         _check_programs(FOR_REAL_NODES)
         if not CNI_PLUGINS.exists():
             raise MissingPrerequisite(
-                f"{CNI_PLUGINS} is not here: apt-get install containernetworking-plugins (or make test, as root)"
+                f"{CNI_PLUGINS} is missing: apt-get install containernetworking-plugins (make test does)"
             )
     _check_space()
     for name in _built_programs(spec):
@@ -48,7 +48,7 @@ def _check_programs(needed: dict[str, str]) -> None:
     for program, package in needed.items():
         if shutil.which(program) is None:
             raise MissingPrerequisite(
-                f"{program} is not installed: apt-get install {package} (or make test, as root, which installs all)"
+                f"{program} is not installed: apt-get install {package} (make test, as root, does)"
             )
 
 
@@ -57,8 +57,8 @@ def _check_space() -> None:
     free_bytes = shutil.disk_usage(existing).free
     if free_bytes < FREE_BYTES_TO_RUN:
         raise MissingPrerequisite(
-            f"{free_bytes / 1e9:.1f} GB free at {existing}, a test cluster needs {FREE_BYTES_TO_RUN / 1e9:.0f} GB: "
-            "free some, or name another place with STOWPLAN_CACHE"
+            f"{free_bytes / 1e9:.1f} GB free at {existing}, a test cluster needs "
+            f"{FREE_BYTES_TO_RUN / 1e9:.0f} GB: free some, or name another place with STOWPLAN_CACHE"
         )
 
 

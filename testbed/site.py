@@ -1,8 +1,8 @@
 """One cluster's place on the machine: its name, its folder, its addresses, and how all of it is found again.
 
-Nothing that a cluster makes is remembered in a list that a crash could lose. Everything carries its name (network
-namespaces `stow-NAME…`, the link `sw-NAME`, the control group `stow-NAME`, mounts below its folder), so that
-`sweep.sweep(NAME)` removes it all, whoever made it.
+Nothing that a cluster makes is remembered in a list that a crash could lose. Everything carries its name
+(network namespaces `stow-NAME…`, the link `sw-NAME`, the control group `stow-NAME`, mounts below its folder),
+so that `sweep.sweep(NAME)` removes it all, whoever made it.
 """
 
 import ipaddress
@@ -31,7 +31,8 @@ class Site:
     Attributes:
         name: Up to eight lower-case letters and digits.
         slot: The second byte of all its addresses.
-        owner_pid: The process that the cluster must not outlive; None for one that stays until `make cluster-down`.
+        owner_pid: The process that the cluster must not outlive; None for one that stays until `make
+            cluster-down`.
         owner_started_s: When that process started, in seconds since the epoch, to tell it from a later one.
     """
 
@@ -152,11 +153,11 @@ def claim(name: str | None = None, *, owned: bool) -> Site:
         present = list(sites())
         if any(site.name == name for site in present):
             raise MissingPrerequisite(
-                f"a cluster named {name} is here already: end it (make cluster-down CLUSTER={name}), or name another"
+                f"a cluster named {name} is here already: make cluster-down CLUSTER={name}, or name another"
             )
         slot = _free_slot({site.slot for site in present})
-        process = psutil.Process(os.getpid())
-        site = Site(name, slot, *((process.pid, process.create_time()) if owned else ()))
+        owner = psutil.Process(os.getpid()) if owned else None
+        site = Site(name, slot, owner and owner.pid, owner and owner.create_time())
         (site.folder / "logs").mkdir(parents=True)
         (site.folder / "site.json").write_text(json.dumps(asdict(site)))
     return site
@@ -194,6 +195,6 @@ def _free_slot(taken: set[int]) -> int:
         if slot not in taken and not any(wanted.overlaps(other) for other in used):
             return slot
     raise MissingPrerequisite(
-        f"no free range of addresses: each of 10.{SLOTS[0]}.0.0/16 to 10.{SLOTS[-1]}.0.0/16 is routed on this machine "
-        "or taken by a cluster; end clusters that are not needed (make cluster-down)"
+        f"no free range of addresses: each of 10.{SLOTS[0]}.0.0/16 to 10.{SLOTS[-1]}.0.0/16 is routed on "
+        "this machine or taken by a cluster; end clusters that are not needed (make cluster-down)"
     )

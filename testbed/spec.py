@@ -1,4 +1,4 @@
-"""What a test cluster consists of, as plain values: real nodes, fake nodes, and which services run beside them."""
+"""What a test cluster consists of, as plain values: real nodes, fake nodes, services beside them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,8 @@ class RealNode:
     """A node with a kubelet, a container runtime and real pods, held to a share of this machine.
 
     Attributes:
-        cpus: Cores that its pods may use together, enforced by a CPU quota; also what it reports as allocatable.
+        cpus: Cores that its pods may use together, enforced by a CPU quota; also what it reports as
+            allocatable.
         memory_bytes: Memory of its pods together, enforced by a limit; also what it reports as allocatable.
         max_pods: Pods that it accepts.
         disk_read_bytes_per_s: Limit of its pods' reads from the machine's disk; none where the kernel cannot.

@@ -1,4 +1,4 @@
-"""Taking a cluster away, wholly: found by its name, so that it works for whoever started it, and after any crash."""
+"""Taking a cluster away, wholly: found by its name, so that it works after any crash."""
 
 import shutil
 import subprocess

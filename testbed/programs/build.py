@@ -1,8 +1,9 @@
 """Building the programs: each once per content of what it is made of, and never half a program in the cache.
 
-`~/.cache/stowplan/programs/NAME-VERSION-HASH/NAME` is complete or absent: a program is built beside its place and
-renamed into it. The hash covers go.mod and go.sum (which name every module and its checksum), our own sources,
-the flags and the version of Go; whatever changes one of these asks for a new build and leaves the old one.
+`~/.cache/stowplan/programs/NAME-VERSION-HASH/NAME` is complete or absent: a program is built beside its place
+and renamed into it. The hash covers go.mod and go.sum (which name every module and its checksum), our own
+sources, the flags and the version of Go; whatever changes one of these asks for a new build and leaves the
+old one.
 """
 
 import os
@@ -131,7 +132,7 @@ def _build(program: Program, report: Report, title: str) -> Path:
 
 
 def _patched(program: Program, module: str) -> Path:
-    """Copy a module out of Go's read-only cache, lay our files over it, and return a go.mod that points there.
+    """Copy a module out of Go's read-only cache, lay our files over it, and write a go.mod that points there.
 
     Go checked the module against go.sum when it was downloaded; the other modules stay pinned as they were.
     """

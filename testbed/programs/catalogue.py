@@ -11,6 +11,8 @@ ETCD_VERSION = "3.7.3"
 KWOK_VERSION = "0.8.0"
 ARGO_VERSION = "4.0.5"
 
+_MAJOR, _MINOR, _PATCH = KUBERNETES_VERSION.split(".")
+
 
 @dataclass(frozen=True)
 class Program:
@@ -19,10 +21,12 @@ class Program:
     Attributes:
         name: The file's name, as its own project calls it.
         version: The version of its project.
-        module_folder: The folder under `testbed/go` with the go.mod and go.sum that pin everything it is made of.
+        module_folder: The folder under `testbed/go` with the go.mod and go.sum that pin everything it is made
+            of.
         package: The Go package of its `main`; `./…` is a package of ours in the module folder.
         stamped: Go variables set when linking, so that the program knows its version.
-        patched_module: The path of a module that is built from a copy with the files of `patch/` laid over it.
+        patched_module: The path of a module that is built from a copy with the files of `patch/` laid over
+            it.
     """
 
     name: str
@@ -50,8 +54,8 @@ def _kubernetes(name: str, package: str | None = None) -> Program:
         package=package or f"k8s.io/kubernetes/cmd/{name}",
         stamped={
             "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
-            "k8s.io/component-base/version.gitMajor": KUBERNETES_VERSION.split(".")[0],
-            "k8s.io/component-base/version.gitMinor": KUBERNETES_VERSION.split(".")[1],
+            "k8s.io/component-base/version.gitMajor": _MAJOR,
+            "k8s.io/component-base/version.gitMinor": _MINOR,
         },
     )
 

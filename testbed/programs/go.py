@@ -1,4 +1,4 @@
-"""The Go toolchain as the builder uses it: found, its version checked, its commands run in one fixed environment."""
+"""The Go toolchain as the builder uses it: found, its version checked, run in one fixed environment."""
 
 import os
 import re
@@ -12,7 +12,8 @@ from testbed.errors import ComponentFailed, MissingPrerequisite
 
 OLDEST_GO = (1, 26)
 
-# A static program runs inside an image of its own; the same flags for all, so that they share Go's build cache.
+# A static program runs inside an image of its own; the same flags for all, so that they share Go's build
+# cache.
 ENVIRONMENT = {
     "CGO_ENABLED": "0",
     "GOTOOLCHAIN": "local",

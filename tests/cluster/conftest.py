@@ -1,4 +1,4 @@
-"""The real cluster that these tests share: one per session, a namespace per test, logs kept when a test fails."""
+"""The real cluster that these tests share: one per session, a namespace per test, logs kept on failure."""
 
 import itertools
 import re
