@@ -14,7 +14,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 pytho
 
 .PHONY: help
 help: ## list what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## install what a user gets and run the main job on real workflow runs
@@ -25,13 +25,34 @@ demo: ## install what a user gets and run the main job on real workflow runs
 test: ## everything that is checked: lint, types, import contracts, tests with coverage
 	@tools/system_packages.sh
 	tools/venv.sh dev "$(PYTHON)"
+	# The first time, the programs of the test cluster are built beside all that does not need them.
+	$(BIN)/python -m testbed programs &
+	programs=$$!
 	$(MAKE) lint
 	# Compile the simulator once, before tests in several processes would each do it.
 	scratch=$$(mktemp -d)
 	trap 'rm -rf "$$scratch"' EXIT
 	$(BIN)/stowplan simulate --cluster examples/clusters/laptop.yaml --workload examples/workloads/variant-calling.yaml \
 	    --policy kube-scheduler --seeds 1 --processes 1 --out "$$scratch/out" > /dev/null
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 -m "not cluster" --cov --cov-report=
+	wait $$programs || echo "the test cluster's programs are not all built; the tests that need them say so"
+	$(BIN)/python -m pytest -m cluster --cov --cov-append --cov-report=term
+
+.PHONY: cluster
+cluster: ## bring a test cluster up (CLUSTER=name UP="--real 2 --fake 100"): eval "$(make cluster)"
+	@tools/system_packages.sh >&2
+	tools/venv.sh dev "$(PYTHON)" >&2
+	$(BIN)/python -m testbed programs >&2
+	$(BIN)/python -m testbed up $(if $(CLUSTER),--name $(CLUSTER)) $(UP)
+
+.PHONY: cluster-down
+cluster-down: ## take a test cluster away, wholly (CLUSTER=name, or UP=--all for all)
+	@$(BIN)/python -m testbed down $(if $(CLUSTER),--name $(CLUSTER)) $(UP)
+
+.PHONY: programs
+programs: ## build the programs of the test cluster now (12 minutes the first time)
+	@tools/venv.sh dev "$(PYTHON)"
+	$(BIN)/python -m testbed programs
 
 .PHONY: lint
 lint: ## lint, format, types and import contracts only
