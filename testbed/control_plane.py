@@ -8,6 +8,7 @@ rate has to stand in its configuration file, or it binds 50 pods per second at m
 import json
 import ssl
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -74,8 +75,17 @@ def scheduler_configuration(kubeconfig: Path, fields: Json) -> Json:
     } | fields
 
 
-def start(site: Site, daemons: Daemons) -> ControlPlane:
+def start(
+    site: Site, daemons: Daemons, *, has_controllers: bool = True, api_server_flags: Sequence[str] = ()
+) -> ControlPlane:
     """Start etcd, the API server and the controller manager, and wait until the API server is ready.
+
+    Args:
+        site: Where.
+        daemons: What its processes are entered in.
+        has_controllers: Whether the controller manager runs. Without it objects stay as they are written: no
+            node is tainted for want of a heartbeat, no volume bound, no namespace given a service account.
+        api_server_flags: Flags of kube-apiserver after ours.
 
     Raises:
         MissingPrerequisite: A program is not built.
@@ -87,9 +97,10 @@ def start(site: Site, daemons: Daemons) -> ControlPlane:
     authority.kubeconfig(site.kubeconfig, plane.server, plane.administrator)
     signing = certificates.service_account_keys(keys)
     _start_etcd(site, daemons)
-    _start_api_server(plane, signing)
+    _start_api_server(plane, signing, api_server_flags)
     daemons.wait_for("the API server is ready", lambda: _is_ready(plane))
-    _start_controller_manager(plane, signing)
+    if has_controllers:
+        _start_controller_manager(plane, signing)
     return plane
 
 
@@ -113,7 +124,7 @@ def _start_etcd(site: Site, daemons: Daemons) -> None:
     )
 
 
-def _start_api_server(plane: ControlPlane, signing: KeyPair) -> None:
+def _start_api_server(plane: ControlPlane, signing: KeyPair, more_flags: Sequence[str]) -> None:
     site = plane.site
     serving = plane.authority.issue(
         "kube-apiserver",
@@ -154,6 +165,7 @@ def _start_api_server(plane: ControlPlane, signing: KeyPair) -> None:
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",
             "--allow-privileged=true",
+            *more_flags,
         ],
     )
 
