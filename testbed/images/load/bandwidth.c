@@ -82,7 +82,7 @@ int run_bandwidth(int argc, char **argv)
                     bytes.number > cache_bytes ? "true" : "false");
     uint64_t elements = work_bytes.number / BYTES_PER_ELEMENT + (work_bytes.number % BYTES_PER_ELEMENT != 0);
     uint64_t total = work_bytes.given ? elements : UINT64_MAX;
-    work_begin("bytes", total, seconds.seconds);
+    work_begin("bytes", total, &seconds);
     run_threads(threads.number, work);
     report_end("work", EXIT_SUCCESS);
 }

@@ -34,7 +34,7 @@ int run_cpu(int argc, char **argv)
     struct option seconds = {.name = "seconds", .kind = OPTION_SECONDS};
     read_options("cpu", (struct option *const[]){&threads, &units, &seconds, NULL}, argc, argv);
     need_one_of(&units, &seconds);
-    work_begin("units", units.given ? units.number : UINT64_MAX, seconds.seconds);
+    work_begin("units", units.given ? units.number : UINT64_MAX, &seconds);
     run_threads(threads.number, work);
     report_end("work", EXIT_SUCCESS);
 }

@@ -25,7 +25,7 @@ static void move_block(const struct plan *plan, int file, unsigned char *block, 
     if (plan->writes)
         write_block(file, plan->path, block, moved, offset);
     else
-        read_block(file, plan->path, block, moved, offset);
+        read_block(file, plan->path, block, bytes, moved, offset);
 }
 
 static void end_pass(const struct plan *plan, int file, uint64_t written_bytes)
@@ -94,7 +94,7 @@ int run_disk(int argc, char **argv)
     if (file < 0)
         refused("cannot open %s%s", plan.path, plan.direct ? " with O_DIRECT" : "");
     uint64_t once = work_bytes.given ? work_bytes.number : plan.file_bytes; /* one pass, where nothing else is asked */
-    work_begin("bytes", seconds.given ? UINT64_MAX : once, seconds.seconds);
+    work_begin("bytes", seconds.given ? UINT64_MAX : once, &seconds);
     work(&plan, file);
     report_end("work", EXIT_SUCCESS);
 }

@@ -53,19 +53,19 @@ void evict_file(int file, const char *path)
         refused("cannot evict %s from the page cache", path);
 }
 
-void read_block(int file, const char *path, unsigned char *block, uint64_t bytes, uint64_t offset)
+void read_block(int file, const char *path, unsigned char *block, uint64_t bytes, uint64_t room, uint64_t offset)
 {
     uint64_t at = 0;
     while (at < bytes) {
-        ssize_t got = pread(file, block + at, bytes - at, (off_t)(offset + at));
+        ssize_t got = pread(file, block + at, room - at, (off_t)(offset + at));
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0)
+        if (got == 0)
+            errno = ENODATA; /* somebody cut the file */
+        if (got <= 0)
             refused("cannot read %llu bytes at %llu of %s", (unsigned long long)(bytes - at),
                     (unsigned long long)(offset + at), path);
         at += (uint64_t)got;
-        if (got == 0 || at % PAGE_BYTES != 0)
-            return; /* the end of the file; a read with O_DIRECT cannot go on at such a place */
     }
 }
 

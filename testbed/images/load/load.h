@@ -45,8 +45,8 @@ _Noreturn void refused(const char *format, ...) __attribute__((format(printf, 1,
 
 /* work.c --------------------------------------------------------------------------------------------------------- */
 
-/* Work has begun: `total` of `unit` are to be done (UINT64_MAX: no end), for at most `seconds` (0: no limit). */
-void work_begin(const char *unit, uint64_t total, double seconds);
+/* Work has begun: `total` of `unit` are to be done (UINT64_MAX: no end), until the time of the option, if given, is up. */
+void work_begin(const char *unit, uint64_t total, const struct option *seconds);
 
 /* The next piece to do, at most `piece`; 0 when all is given out. Pieces given to all threads sum up to the total. */
 uint64_t work_take(uint64_t piece);
@@ -81,8 +81,10 @@ struct work_state {
     uint64_t amount;
 };
 struct work_state work_now(void);
-/* For work.c: setup ends and work begins now; SIGALRM after `seconds` (0: never). */
-void report_work_begins(double seconds);
+/* For work.c: setup ends and work begins now. */
+void report_work_begins(void);
+/* For work.c: end when `seconds` are over. */
+void report_end_after(double seconds);
 
 /* file.c --------------------------------------------------------------------------------------------------------- */
 
@@ -95,8 +97,8 @@ void prepare_file(const char *path, uint64_t bytes);
 /* Drop the clean pages of the file from the page cache. */
 void evict_file(int file, const char *path);
 
-/* pread and pwrite of all `bytes` (a read may end at the end of the file); end the program when refused. */
-void read_block(int file, const char *path, unsigned char *block, uint64_t bytes, uint64_t offset);
+/* Read `bytes`, and up to `room` where the file goes on, or write `bytes`; end the program when refused. */
+void read_block(int file, const char *path, unsigned char *block, uint64_t bytes, uint64_t room, uint64_t offset);
 void write_block(int file, const char *path, const unsigned char *block, uint64_t bytes, uint64_t offset);
 
 /* The loads ------------------------------------------------------------------------------------------------------ */

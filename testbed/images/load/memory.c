@@ -22,7 +22,7 @@ int run_oom(int argc, char **argv)
     struct option pause_s = {.name = "step-seconds", .kind = OPTION_SECONDS};
     read_options("oom", (struct option *const[]){&bytes, &step, &pause_s, NULL}, argc, argv);
     unsigned char *memory = new_memory(bytes.number);
-    work_begin("bytes", bytes.number, 0);
+    work_begin("bytes", bytes.number, NULL);
     uint64_t at = 0, piece;
     while ((piece = work_take(step.number)) != 0) {
         touch_pages(memory, at, at + piece);
@@ -39,10 +39,8 @@ int run_hold(int argc, char **argv)
     struct option seconds = {.name = "seconds", .kind = OPTION_SECONDS};
     read_options("hold", (struct option *const[]){&bytes, &seconds, NULL}, argc, argv);
     touch_pages(new_memory(bytes.number), 0, bytes.number);
-    work_begin("bytes", bytes.number, seconds.seconds);
+    work_begin("bytes", bytes.number, &seconds);
     work_done(bytes.number);
-    if (seconds.given && seconds.seconds <= 0)
-        report_end("time", EXIT_SUCCESS);
     for (;;)
         pause(); /* until the time is up or a signal comes */
 }
@@ -52,7 +50,7 @@ int run_exit(int argc, char **argv)
     struct option code = {.name = "code", .kind = OPTION_COUNT, .required = true, .most = 255};
     struct option seconds = {.name = "seconds", .kind = OPTION_SECONDS};
     read_options("exit", (struct option *const[]){&code, &seconds, NULL}, argc, argv);
-    work_begin("exits", 1, 0);
+    work_begin("exits", 1, NULL);
     sleep_for(seconds.seconds);
     work_done(1);
     report_end("work", (int)code.number);

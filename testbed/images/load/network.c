@@ -168,14 +168,14 @@ int run_network(int argc, char **argv)
         if (bytes.given || patience.given)
             bad_argument("--%s: is for --connect only", bytes.given ? bytes.name : patience.name);
         wanted_connections = connections.number;
-        work_begin("bytes", UINT64_MAX, seconds.seconds);
+        work_begin("bytes", UINT64_MAX, &seconds);
         serve(&place, &address, length);
     }
     if (connections.given)
         bad_argument("--connections: is for --serve only");
     need_one_of(&bytes, &seconds);
     int peer = connected(&target, &address, length, patience.seconds);
-    work_begin("bytes", bytes.given ? bytes.number : UINT64_MAX, seconds.seconds);
+    work_begin("bytes", bytes.given ? bytes.number : UINT64_MAX, &seconds);
     send_all(&target, peer);
     report_end("work", EXIT_SUCCESS);
 }

@@ -25,12 +25,12 @@ int run_page_cache(int argc, char **argv)
     if (file < 0)
         refused("cannot open %s", path.text);
     unsigned char *block = new_block(block_bytes.number);
-    work_begin("bytes", work_bytes.given ? work_bytes.number : UINT64_MAX, seconds.seconds);
+    work_begin("bytes", work_bytes.given ? work_bytes.number : UINT64_MAX, &seconds);
     uint64_t at = 0, piece;
     while ((piece = work_take(block_bytes.number < bytes.number - at ? block_bytes.number : bytes.number - at)) != 0) {
         if (at == 0 && evict.given)
             evict_file(file, path.text);
-        read_block(file, path.text, block, piece, at);
+        read_block(file, path.text, block, piece, piece, at);
         work_done(piece);
         at = at + piece == bytes.number ? 0 : at + piece;
     }

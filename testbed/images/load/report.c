@@ -84,13 +84,15 @@ void report_start(const char *load)
         refused("cannot start the thread that waits for signals");
 }
 
-void report_work_begins(double seconds)
+void report_work_begins(void)
 {
     pthread_mutex_lock(&lock);
     at_work = usage_now();
     pthread_mutex_unlock(&lock);
-    if (seconds <= 0)
-        return;
+}
+
+void report_end_after(double seconds)
+{
     double whole = floor(seconds);
     struct itimerval alarm = {.it_value = {(time_t)whole, (suseconds_t)((seconds - whole) * 1e6)}};
     if (alarm.it_value.tv_sec == 0 && alarm.it_value.tv_usec == 0)

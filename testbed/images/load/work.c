@@ -14,12 +14,14 @@ static atomic_bool begun = false;
 static uint64_t to_do = 0;
 static const char *unit_name = "bytes";
 
-void work_begin(const char *unit, uint64_t total, double seconds)
+void work_begin(const char *unit, uint64_t total, const struct option *seconds)
 {
     unit_name = unit;
     to_do = total;
-    report_work_begins(seconds);
+    report_work_begins();
     begun = true;
+    if (seconds != NULL && seconds->given)
+        report_end_after(seconds->seconds);
 }
 
 uint64_t work_take(uint64_t piece)

@@ -1,0 +1,134 @@
+"""Building images: each once per content of what it is made of, and never half an image in the cache."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from testbed.cache import cache_folder, content_hash, exclusively
+from testbed.errors import ComponentFailed, MissingPrerequisite
+from testbed.images import archive
+from testbed.images.base import Report
+from testbed.images.catalogue import IMAGES, Image, LayerRecipe
+from testbed.images.mirror import architecture
+
+FREE_BYTES_TO_BUILD = 2 << 30  # the base system, its layer and an archive with both
+KEPT_VERSIONS = 3  # of an image; a checkout that changes makes one more each time
+
+
+def image_name(name: str) -> str:
+    """The full name by which a pod asks for the image, with a tag that says what is in it.
+
+    Args:
+        name: A name of the catalogue.
+
+    Raises:
+        MissingPrerequisite: The machine lacks what the image is made of.
+    """
+    return f"docker.io/stowplan/{name}:{_image_key(IMAGES[name])}"
+
+
+def image_path(name: str, report: Report = print) -> Path:
+    """The archive of the image, built now if it is not in the cache.
+
+    Args:
+        name: A name of the catalogue.
+        report: Takes one line of progress at a time.
+
+    Raises:
+        MissingPrerequisite: The machine lacks what the image is made of.
+        ComponentFailed: It could not be built.
+    """
+    image = IMAGES[name]
+    place = _folder() / f"{name}-{_image_key(image)}.tar"
+    if not place.is_file():
+        with exclusively(f"image-{name}"):
+            if not place.is_file():
+                _build(image, place, report)
+    os.utime(place)  # the least recently used versions go first
+    return place
+
+
+def build_images(names: Iterable[str] = (), report: Report = print) -> dict[str, Path]:
+    """The archives of the named images, or of all where none is named."""
+    return {name: image_path(name, report) for name in tuple(names) or tuple(IMAGES)}
+
+
+def keep_newest(folder: Path, pattern: str, kept: int = KEPT_VERSIONS) -> None:
+    """Remove what matches but for the most recently used; what was used within the hour may be in use."""
+    used_s = {path: path.stat().st_mtime for path in folder.glob(pattern)}
+    for path in sorted(used_s, key=lambda path: used_s[path], reverse=True)[kept:]:
+        if time.time() - used_s[path] < 3600:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _build(image: Image, place: Path, report: Report) -> None:
+    free_bytes = shutil.disk_usage(place.parent).free
+    if free_bytes < FREE_BYTES_TO_BUILD:
+        raise MissingPrerequisite(
+            f"{free_bytes / 1e9:.1f} GB free at {place.parent}, building images takes "
+            f"{FREE_BYTES_TO_BUILD / 1e9:.0f} GB: free some, or name another place with STOWPLAN_CACHE"
+        )
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
+            half = Path(scratch)
+            layers = [_layer(image, number, half, report) for number in range(len(image.layers))]
+            archive.write_archive(
+                half / "image", image_name(image.name), architecture(), image.config, layers
+            )
+            (half / "image").rename(place)
+    except OSError as failure:
+        raise ComponentFailed(f"image {image.name} could not be built: {failure}") from failure
+    keep_newest(place.parent, f"{image.name}-*.tar")
+    report(f"image {image.name}: {place.stat().st_size / 1e6:.1f} MB in {time.monotonic() - start:.1f} s")
+
+
+def _layer(image: Image, number: int, scratch: Path, report: Report) -> archive.Layer:
+    recipe = image.layers[number]
+    half = scratch / f"layer-{number}"
+    material = scratch / f"material-{number}"
+    kept = _folder() / f"layer-{image.name}-{number}-{_layer_key(recipe)}.tar"
+    if recipe.is_kept and kept.is_file():
+        os.utime(kept)
+        return archive.Layer(kept)
+    material.mkdir()
+    layer = archive.write_layer(half, recipe.entries(material, report))
+    shutil.rmtree(material)
+    if not recipe.is_kept:
+        return layer
+    half.rename(kept)
+    keep_newest(_folder(), f"layer-{image.name}-{number}-*.tar")
+    return archive.Layer(kept)
+
+
+def _image_key(image: Image) -> str:
+    keys = (_layer_key(recipe).encode() for recipe in image.layers)
+    return content_hash(iter((repr(image.config).encode(), *keys)))
+
+
+def _layer_key(recipe: LayerRecipe) -> str:
+    def parts() -> Iterator[bytes]:
+        yield _our_source()
+        yield from recipe.parts()
+
+    return content_hash(parts())
+
+
+@lru_cache(maxsize=1)
+def _our_source() -> bytes:
+    here = Path(__file__).resolve().parent
+    return b"".join((here / name).read_bytes() for name in ("archive.py", "catalogue.py"))
