@@ -40,16 +40,16 @@ def is_hybrid() -> bool:
 
 @lru_cache(maxsize=1)
 def hierarchies() -> dict[str, Path]:
-    """The root of each hierarchy: "unified", and in the hybrid layout one per version 1 controller."""
+    """The root of each hierarchy: "unified", and in the hybrid layout one per version 1 controller.
+
+    The named hierarchy `systemd`, where there is one, is among them: runc and the kubelet put their groups there too.
+    """
     found = {"unified": unified()}
     if is_hybrid():
         found |= {
             folder.name: folder
             for folder in sorted(ROOT.iterdir())
-            if folder.is_dir()
-            and not folder.is_symlink()
-            and folder != unified()
-            and folder.name != "systemd"
+            if folder.is_dir() and not folder.is_symlink() and folder != unified()
         }
     return found
 

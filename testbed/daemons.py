@@ -126,7 +126,7 @@ class Daemons:
         Raises:
             ComponentFailed: One ended.
         """
-        for daemon in self.running.values():
+        for daemon in list(self.running.values()):  # nodes are started by several threads
             daemon.check()
 
     def forget(self, name: str) -> None:
