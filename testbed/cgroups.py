@@ -42,7 +42,7 @@ def is_hybrid() -> bool:
 def hierarchies() -> dict[str, Path]:
     """The root of each hierarchy: "unified", and in the hybrid layout one per version 1 controller.
 
-    The named hierarchy `systemd`, where there is one, is among them: runc and the kubelet put their groups there too.
+    The named hierarchy `systemd`, where there is one, is among them: runc and kubelets put groups there too.
     """
     found = {"unified": unified()}
     if is_hybrid():
