@@ -83,10 +83,8 @@ def base_system(report: Report = print) -> Path:
 def python_version(base: Path) -> str:
     """The version of Python in the base system, such as `3.11`."""
     script = "import sys; print('{}.{}'.format(*sys.version_info))"
-    done = subprocess.run(
-        ["chroot", str(base), PYTHON, "-c", script], capture_output=True, text=True, check=True, env={}
-    )
-    return done.stdout.strip()
+    said = _run(["chroot", str(base), PYTHON, "-c", script], "the base system's Python does not start")
+    return said.strip()
 
 
 def compile_python(base: Path, folder: Path, place: str) -> None:
@@ -142,9 +140,10 @@ def _tidy(system: Path) -> None:
     _run(["chroot", str(system), *COMPILE, *libraries], "compiling the base system's Python files failed")
 
 
-def _run(command: list[str], failed: str) -> None:
+def _run(command: list[str], failed: str) -> str:
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
         raise ComponentFailed(f"{failed}: {said[-1]}")
+    return done.stdout

@@ -101,13 +101,18 @@ def _layer(image: Image, number: int, scratch: Path, report: Report) -> archive.
     recipe = image.layers[number]
     half = scratch / f"layer-{number}"
     material = scratch / f"material-{number}"
-    kept = _folder() / f"layer-{image.name}-{number}-{_layer_key(recipe)}.tar"
+    key = _layer_key(recipe)
+    kept = _folder() / f"layer-{image.name}-{number}-{key}.tar"
     if recipe.is_kept and kept.is_file():
         os.utime(kept)
         return archive.Layer(kept)
     material.mkdir()
     layer = archive.write_layer(half, recipe.entries(material, report))
     shutil.rmtree(material)
+    if _layer_key(recipe) != key:  # the name would lie about the content, for ever
+        raise ComponentFailed(
+            f"image {image.name}: what it is made of changed while it was built; build it again"
+        )
     if not recipe.is_kept:
         return layer
     half.rename(kept)

@@ -80,7 +80,7 @@ def choose(index_targets: str, suite: str) -> Mirror:
         if release == suite and component == "main":
             return Mirror(address, suite, architecture)
     raise MissingPrerequisite(
-        f"apt has no list of packages of {suite}, the base of Stowplan's image is made of them: apt-get update"
+        f"apt has no list of packages of {suite}, which Stowplan's image is made of: apt-get update"
     )
 
 

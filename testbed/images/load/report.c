@@ -58,6 +58,20 @@ static struct usage usage_now(void)
     return usage;
 }
 
+/* The most memory that was resident; getrusage would also count what this process was before it became this program. */
+static unsigned long long peak_resident_bytes(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[128];
+    unsigned long long peak_kib = 0;
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "VmHWM: %llu", &peak_kib) == 1)
+            break;
+    if (status != NULL)
+        fclose(status);
+    return peak_kib * 1024;
+}
+
 static void *wait_for_the_end(void *unused)
 {
     (void)unused;
@@ -119,8 +133,6 @@ void report_end(const char *ended_by, int exit_code)
     struct work_state work = work_now();
     struct usage now = usage_now();
     struct usage from = work.begun ? at_work : now;
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
     double wall_s = now.wall_s - from.wall_s;
     char asked[2048], storage[128] = "";
     write_options_json(asked, sizeof asked);
@@ -136,7 +148,7 @@ void report_end(const char *ended_by, int exit_code)
                           load_name, asked, ended_by, work.unit, (unsigned long long)work.amount,
                           from.wall_s - at_start.wall_s, wall_s, now.user_s - from.user_s,
                           now.system_s - from.system_s, wall_s > 0 ? (double)work.amount / wall_s : 0.0, storage,
-                          (unsigned long long)used.ru_maxrss * 1024, facts);
+                          peak_resident_bytes(), facts);
     for (int written = 0; written < length;) {
         ssize_t wrote = write(STDOUT_FILENO, line + written, (size_t)(length - written));
         if (wrote <= 0)
