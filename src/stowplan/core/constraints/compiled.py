@@ -4,6 +4,10 @@ Each filter owns a bit; a node's bits say which filters refuse it, so that the f
 order is its lowest bit. `refresh` reads the state's journal: a bound or removed pod costs its own row for
 the filters that depend on the row alone, and for topology spread and inter-pod affinity only when the pod
 matters to one of the shape's terms, then the rows of the domains it tips.
+
+A node for which other pods are nominated is judged twice, as kube-scheduler does it
+(`RunFilterPluginsWithNominatedPods`): with those of no lower priority than the pod as if they ran there, and
+without them, since they may end up elsewhere. It must accept the pod both times.
 """
 
 from __future__ import annotations
@@ -14,26 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, bit_of
-from stowplan.core.constraints.interpod import InterPodAffinity
 from stowplan.core.constraints.journal import ChangeBatch, journal_of
-from stowplan.core.constraints.node_filters import (
-    DynamicResources,
-    NodeAffinity,
-    NodeDeclaredFeatures,
-    NodeName,
-    NodeUnschedulable,
-    SchedulingGates,
-    TaintToleration,
-)
-from stowplan.core.constraints.room import NodePorts, NodeResourcesFit, SharedGpu
-from stowplan.core.constraints.rule_filter import RuleFilter
+from stowplan.core.constraints.needed import filters_for
 from stowplan.core.constraints.rules import NO_RULES, RuleTable
-from stowplan.core.constraints.spread import PodTopologySpread
 from stowplan.core.constraints.volume_binding import VolumeBinding
-from stowplan.core.constraints.volume_limits import NodeVolumeLimits
-from stowplan.core.constraints.volume_use import VolumeRestrictions
-from stowplan.core.constraints.volume_zone import VolumeZone
 from stowplan.core.domain import (
+    BoundPod,
     Change,
     ChangeKind,
     ClusterState,
@@ -65,6 +55,7 @@ class CompiledFilters:
     """
 
     __slots__ = (
+        "_beside",
         "_bits",
         "_capacity",
         "_filters",
@@ -81,7 +72,7 @@ class CompiledFilters:
         self._state = state
         self.shape = shape
         self._filters: list[tuple[int, NodeFilter]] = [
-            (bit_of(one.name), one) for one in _filters_for(state, shape, rules)
+            (bit_of(one.name), one) for one in filters_for(state, shape, rules)
         ]
         self._room_filters = [
             (bit, one) for bit, one in self._filters if one.follows_pods and type(one).note is NodeFilter.note
@@ -94,6 +85,7 @@ class CompiledFilters:
         self._capacity = 0
         self._sequence = 0
         self._bits: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._beside: dict[int, int] = {}  # row for which pods are nominated → bits beside them
         self.feasible: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._compile()
 
@@ -107,6 +99,9 @@ class CompiledFilters:
         What rejects the pod comes before what rules a node out, and that before the filters.
         """
         first = _LOWEST_BIT[self._bits]
+        for row, bits in self._beside.items():
+            if bits:
+                first[row] = _LOWEST_BIT[bits]
         for bit, one in reversed(self._filters):
             is_out = one.ruled_out()
             if is_out is not None:
@@ -119,7 +114,7 @@ class CompiledFilters:
 
     def all_refusing(self, row: int) -> tuple[str, ...]:
         """Return the names of every filter that refuses a row, in order."""
-        bits = int(self._bits[row])
+        bits = int(self._bits[row]) | self._beside.get(row, 0)
         return tuple(name for name in FILTERS if bits & bit_of(name))
 
     def counts(self) -> dict[str, int]:
@@ -132,7 +127,12 @@ class CompiledFilters:
         number = int(self.refused_by[row])
         for bit, one in self._filters:
             if bit.bit_length() == number:
-                return one.reason(row)
+                if self._bits[row] & bit or one.rejects_pod:
+                    return one.reason(row)
+                first = ", ".join(sorted(pod.key for pod in self._nominated_for(row)))
+                return (
+                    f"would be refused beside the pods that are nominated for this node and go first: {first}"
+                )
         return None
 
     def could_ever_fit(self) -> bool:
@@ -178,6 +178,9 @@ class CompiledFilters:
             np.equal(bits, 0, out=self.feasible)
         else:
             self.feasible = bits == 0
+        self._beside = {}
+        if state.nominations.on:
+            self._look_beside()
 
     def refresh(self) -> NDArray[np.intp] | None:
         """Catch up with the state's journal.
@@ -192,6 +195,15 @@ class CompiledFilters:
         if changes is None or state.capacity != self._capacity:
             self._compile()
             return None
+        rows = self._catch_up(changes)
+        if self._beside or state.nominations.on:
+            looked_at = self._look_beside()
+            rows = None if rows is None else np.concatenate([rows, looked_at])
+        return rows
+
+    def _catch_up(self, changes: list[Change]) -> NDArray[np.intp] | None:
+        """Look again at what `changes` touched; return the rows, None: all."""
+        state = self._state
         if len(changes) > _FEW_CHANGES:
             batch = journal_of(state).since(state, self._sequence, changes)
             if batch is not None:
@@ -301,58 +313,39 @@ class CompiledFilters:
             bits[changed] = flipped
             feasible[changed] = flipped == 0
 
+    def _nominated_for(self, row: int) -> list[BoundPod]:
+        """Return the pods that are nominated for a row and go before this one."""
+        there = self._state.nominations.on.get(self._state.node(row).name, {})
+        shape = self.shape
+        return [
+            pod
+            for pod in there.values()
+            if pod.shape.priority >= shape.priority and pod.key != shape.own_nomination
+        ]
+
+    def _look_beside(self) -> NDArray[np.intp]:
+        """Judge the rows for which pods are nominated; return them and those of last time."""
+        before = self._beside
+        self._beside = {}
+        for name in self._state.nominations.on:
+            row = self._state.row(name)
+            pods = self._nominated_for(row) if row >= 0 else ()
+            if pods:
+                bits = 0
+                for bit, one in self._filters:
+                    if one.refuses_beside(row, pods):
+                        bits |= bit
+                self._beside[row] = bits
+        rows = np.array([*before, *self._beside], dtype=np.intp)
+        self.feasible[rows] = self._bits[rows] == 0
+        for row, bits in self._beside.items():
+            if bits:
+                self.feasible[row] = False
+        return rows
+
     def _look_everywhere(self, bit: int, one: NodeFilter) -> None:
         mask = one.refused(ALL_ROWS)
         self._bits &= np.int32(~bit)
         if mask is not None:
             self._bits |= np.where(mask, np.int32(bit), np.int32(0))
             self._bits[~self._state.is_node] = _NO_NODE
-
-
-def _filters_for(state: ClusterState, shape: PodShape, rules: RuleTable) -> list[NodeFilter]:
-    """Return the filters that can ever refuse the shape, in order."""
-    filters: list[NodeFilter] = []
-    if shape.scheduling_gates:
-        filters.append(SchedulingGates(state, shape))
-    if shape.node_name:
-        filters.append(NodeName(state, shape))
-    if NodeUnschedulable.is_needed(shape):
-        filters.append(NodeUnschedulable(state, shape))
-    filters.append(TaintToleration(state, shape))
-    if NodeAffinity.is_needed(shape):
-        filters.append(NodeAffinity(state, shape))
-    if shape.host_ports:
-        filters.append(NodePorts(state, shape))
-    filters.append(NodeResourcesFit(state, shape))
-    filters += _volume_filters(state, shape)
-    if PodTopologySpread.rules_of(shape):
-        filters.append(PodTopologySpread(state, shape))
-    filters.append(InterPodAffinity(state, shape))
-    return filters + _late_filters(state, shape, rules)
-
-
-def _late_filters(state: ClusterState, shape: PodShape, rules: RuleTable) -> list[NodeFilter]:
-    filters: list[NodeFilter] = []
-    if shape.resource_claims:
-        filters.append(DynamicResources(state, shape))
-    if shape.required_features:
-        filters.append(NodeDeclaredFeatures(state, shape))
-    if shape.gpu is not None:
-        filters.append(SharedGpu(state, shape, shape.gpu))
-    about_it = rules.rules_for(shape)
-    if about_it:
-        filters.append(RuleFilter(state, shape, about_it))
-    return filters
-
-
-def _volume_filters(state: ClusterState, shape: PodShape) -> list[NodeFilter]:
-    filters: list[NodeFilter] = []
-    if VolumeRestrictions.is_needed(shape):
-        filters.append(VolumeRestrictions(state, shape))
-    if NodeVolumeLimits.is_needed(shape):
-        filters.append(NodeVolumeLimits(state, shape))
-    if VolumeBinding.is_needed(shape):
-        filters.append(VolumeBinding(state, shape))
-    if VolumeZone.is_needed(shape):
-        filters.append(VolumeZone(state, shape))
-    return filters

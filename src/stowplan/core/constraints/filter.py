@@ -15,13 +15,14 @@ The order of `FILTERS` is the order in which kube-scheduler 1.37 runs its defaul
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.journal import ChangeBatch
-from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
+from stowplan.core.domain import BoundPod, Change, ChangeKind, ClusterState, PodShape
 
 __all__ = ["ALL_ROWS", "FILTERS", "NO_ROWS", "NodeFilter", "Rows", "bit_of", "row_numbers"]
 
@@ -90,6 +91,10 @@ class NodeFilter(ABC):
         """Tell whether one row refuses the pod."""
         mask = self.refused(np.array([row], dtype=np.intp))
         return mask is not None and bool(mask[0])
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:  # noqa: ARG002  (overridden)
+        """Tell whether one row would refuse the pod if `pods`, which are nominated for it, ran there too."""
+        return self.refuses(row)
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Tell which rows would refuse the pod if no pod were bound anywhere, shape (capacity,)."""

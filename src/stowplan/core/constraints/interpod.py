@@ -18,6 +18,7 @@ namespace, none when it is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,7 +28,15 @@ from numpy.typing import NDArray
 from stowplan.core.constraints.domains import Domains
 from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
-from stowplan.core.domain import Change, ChangeKind, ClusterState, Labels, PodAffinityTerm, PodShape
+from stowplan.core.domain import (
+    BoundPod,
+    Change,
+    ChangeKind,
+    ClusterState,
+    Labels,
+    PodAffinityTerm,
+    PodShape,
+)
 
 __all__ = ["InterPodAffinity"]
 
@@ -224,6 +233,46 @@ class InterPodAffinity(NodeFilter):
         for counted in self._counts.values():
             domain = counted.domains.ids[row]
             if counted.repelled[domain] > 0 or counted.repelling[domain] > 0:
+                return True
+        return False
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row is refused once `pods` run there.
+
+        Their anti-affinity is only looked at when the filter is not skipped for this pod: it has terms, or
+        some bound pod repels it.
+        """
+        if not self._has_terms and not any(counted.repelling.any() for counted in self._counts.values()):
+            return False
+        if self._violates_anti_affinity(row, pods):
+            return True
+        wanted = sum(
+            bool(self._affinity) and self._own_bearing(pod.shape.namespace, pod.shape.labels)[0]
+            for pod in pods
+        )
+        ids = {key: int(self._counts[key].domains.ids[row]) for key in self._wanted_keys}
+        if -1 in ids.values():
+            return True
+        may_start = self._may_start() and not wanted
+        return not (
+            may_start or all(self._counts[key].wanted[domain] + wanted > 0 for key, domain in ids.items())
+        )
+
+    def _violates_anti_affinity(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        for counted in self._counts.values():
+            domain = counted.domains.ids[row]
+            if counted.repelled[domain] > 0 or counted.repelling[domain] > 0:
+                return True
+        labels = dict(self._state.node(row).labels)
+        for pod in pods:
+            shape = pod.shape
+            repelled = self._own_bearing(shape.namespace, shape.labels)[1]
+            repelling = (
+                term.topology_key
+                for term in shape.anti_affinity
+                if self._is_repelled_by(shape.namespace, term)
+            )
+            if any(key in labels for key in (*repelled, *repelling)):
                 return True
         return False
 

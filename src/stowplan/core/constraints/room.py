@@ -9,6 +9,7 @@ enough devices of an accepted model with enough thousandths free each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.domain import (
     PODS_COLUMN,
+    BoundPod,
     Change,
     ClusterState,
     GpuRequest,
@@ -65,6 +67,16 @@ class NodeResourcesFit(NodeFilter):
         allocatable, requested = self._state.allocatable, self._state.requested
         for column, amount in self._wanted:
             if allocatable[row, column] - requested[row, column] < amount:
+                return True
+        return False
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row has too little of anything once `pods` have theirs."""
+        taken = [self._state.request_vector(pod.shape.requests) for pod in pods]  # may add columns, so first
+        allocatable, requested = self._state.allocatable[row], self._state.requested[row]
+        for column, amount in self._wanted:
+            theirs = sum(int(amounts[columns == column].sum()) for columns, amounts in taken)
+            if allocatable[column] - requested[column] - theirs < amount:
                 return True
         return False
 
@@ -134,6 +146,10 @@ class NodePorts(NodeFilter):
     def refuses(self, row: int) -> bool:
         """Tell whether one row has a conflict."""
         return bool(self._conflicts[row] > 0)
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row has a conflict, or one of `pods` has a wanted port."""
+        return self.refuses(row) or any(self._weight(port) for pod in pods for port in pod.shape.host_ports)
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Every port is free where no pod runs."""

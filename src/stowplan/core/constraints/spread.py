@@ -10,6 +10,7 @@ selector counts nothing, although it matches the pod (`podtopologyspread/common.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.constraints.matching import required_affinity_met, untolerated_table
 from stowplan.core.domain import (
+    BoundPod,
     Change,
     ChangeKind,
     ClusterState,
@@ -155,6 +157,28 @@ class PodTopologySpread(NodeFilter):
     def refuses(self, row: int) -> bool:
         """Tell whether one row violates any constraint."""
         return bool(self._violations[row] > 0)
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row violates any constraint once `pods` run there.
+
+        Unlike bound pods, these count for an empty selector too (`updateWithPod`).
+        """
+        here = [dict(pod.shape.labels) for pod in pods if pod.shape.namespace == self._shape.namespace]
+        for one in self._constraints:
+            domain = int(one.domains.ids[row])
+            if domain < 0:
+                return True
+            more = 0
+            if one.is_eligible[row] and one.rule.selector is not None:
+                more = sum(map(one.rule.selector.matches, here))
+            least = one.least
+            if more and one.lowest is not None:
+                lowest = one.lowest.copy()
+                lowest[domain] += more
+                least = int(lowest.min())
+            if one.counts[domain] + more > one.limit + least:
+                return True
+        return False
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Refuse rows without the label; a domain where no pod runs is never ahead."""

@@ -9,6 +9,7 @@ driver that asks for it must also be installed on the node.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
 from stowplan.core.constraints.journal import journal_of
 from stowplan.core.constraints.storage_tables import storage_tables
-from stowplan.core.domain import ChangeKind, ClusterState, CsiNode, PodShape
+from stowplan.core.domain import BoundPod, ChangeKind, ClusterState, CsiNode, PodShape
 
 __all__ = ["MIGRATED_DRIVER_OF", "NodeVolumeLimits"]
 
@@ -111,10 +112,10 @@ class NodeVolumeLimits(NodeFilter):
             return (migrated, handle), True
         return (described.provisioner, handle), False
 
-    def _held_on(self, row: int) -> set[_Volume]:
-        """Return the volumes that the pods of a row use."""
+    def _held_by(self, pods: Iterable[BoundPod]) -> set[_Volume]:
+        """Return the volumes that pods use."""
         held: set[_Volume] = set()
-        for pod in self._state.pods_on[row].values():
+        for pod in pods:
             for volume in pod.shape.volumes:
                 if volume.claim is not None:
                     found = self._resolve(pod.shape.namespace, volume.claim)
@@ -165,8 +166,24 @@ class NodeVolumeLimits(NodeFilter):
             return False
         return self._problem(row, node.name, self._state.storage.csi_nodes.get(node.name)) is not None
 
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row cannot attach them beside the volumes of `pods` too."""
+        if self._error:
+            return True
+        node = self._state.nodes[row]
+        if not self._wanted or node is None:
+            return False
+        csi_node = self._state.storage.csi_nodes.get(node.name)
+        return self._problem(row, node.name, csi_node, beside=pods) is not None
+
     def _problem(
-        self, row: int, node_name: str, csi_node: CsiNode | None, *, is_empty: bool = False
+        self,
+        row: int,
+        node_name: str,
+        csi_node: CsiNode | None,
+        *,
+        is_empty: bool = False,
+        beside: Sequence[BoundPod] = (),
     ) -> str | None:
         wanted = {
             volume for volume, needs_node in self._wanted.items() if csi_node is not None or not needs_node
@@ -180,7 +197,7 @@ class NodeVolumeLimits(NodeFilter):
         bounded = {driver: limit for driver, limit in limits.items() if limit is not None}
         if not bounded:
             return None
-        held = set[_Volume]() if is_empty else self._held_on(row)
+        held = set[_Volume]() if is_empty else self._held_by((*self._state.pods_on[row].values(), *beside))
         new = wanted - held
         if not is_empty:
             held |= storage_tables(self._state).attached.get(node_name, set())

@@ -8,6 +8,7 @@ mode ReadWriteOncePod that any bound pod uses refuses every node, and so does a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,15 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, row_numbers
 from stowplan.core.constraints.journal import ChangeBatch
-from stowplan.core.domain import AccessMode, Change, ChangeKind, ClusterState, InlineDisk, PodShape
+from stowplan.core.domain import (
+    AccessMode,
+    BoundPod,
+    Change,
+    ChangeKind,
+    ClusterState,
+    InlineDisk,
+    PodShape,
+)
 
 __all__ = ["VolumeRestrictions"]
 
@@ -92,6 +101,24 @@ class VolumeRestrictions(NodeFilter):
     def refuses(self, row: int) -> bool:
         """Tell whether one row is refused."""
         return bool(self._missing) or self._is_claim_in_use or bool(self._conflicts[row] > 0)
+
+    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
+        """Tell whether one row is refused beside `pods`.
+
+        As kube-scheduler does, their claims are only looked at when the filter is not skipped for this pod
+        (it names a disk, or a claim is in use already), and are compared by name alone, whatever their
+        namespace.
+        """
+        if self.refuses(row):
+            return True
+        if not self._disks:
+            return False
+        return any(
+            (volume.claim in self._exclusive and not volume.is_ephemeral)
+            or (volume.disk is not None and any(_is_conflict(wanted, volume.disk) for wanted in self._disks))
+            for pod in pods
+            for volume in pod.shape.volumes
+        )
 
     @property
     def rejects_pod(self) -> bool:

@@ -7,7 +7,9 @@ from stowplan.core.domain.events import (
     NamespaceSet,
     NodeRemoved,
     NodeSet,
+    NominationRemoved,
     PodBound,
+    PodNominated,
     PodRemoved,
     StorageRemoved,
     StorageSet,
@@ -23,6 +25,7 @@ from stowplan.core.domain.node import (
     Hardware,
     Node,
 )
+from stowplan.core.domain.nominations import Nominations
 from stowplan.core.domain.pod import (
     GpuRequest,
     HostPort,
@@ -114,6 +117,8 @@ __all__ = [
     "NodeRemoved",
     "NodeSelectorTerm",
     "NodeSet",
+    "NominationRemoved",
+    "Nominations",
     "Operator",
     "PendingTask",
     "PersistentVolume",
@@ -123,6 +128,7 @@ __all__ = [
     "PodBound",
     "PodGroup",
     "PodIndex",
+    "PodNominated",
     "PodRemoved",
     "PodShape",
     "PodVolume",

@@ -27,7 +27,9 @@ __all__ = [
     "NamespaceSet",
     "NodeRemoved",
     "NodeSet",
+    "NominationRemoved",
     "PodBound",
+    "PodNominated",
     "PodRemoved",
     "StorageObject",
     "StorageRemoved",
@@ -86,6 +88,21 @@ class PodRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNominated:
+    """A pod that waits was promised a node, where others make room for it (`status.nominatedNodeName`)."""
+
+    pod: BoundPod
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NominationRemoved:
+    """A pod that waits is promised no node any more, or is gone."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceSet:
     """A namespace appeared or changed its labels."""
 
@@ -108,4 +125,14 @@ class StorageRemoved:
     name: str
 
 
-ClusterEvent = NodeSet | NodeRemoved | PodBound | PodRemoved | NamespaceSet | StorageSet | StorageRemoved
+ClusterEvent = (
+    NodeSet
+    | NodeRemoved
+    | PodBound
+    | PodRemoved
+    | PodNominated
+    | NominationRemoved
+    | NamespaceSet
+    | StorageSet
+    | StorageRemoved
+)

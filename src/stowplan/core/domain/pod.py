@@ -203,7 +203,8 @@ class PodShape:
     features that the pod's spec needs (`Node.declared_features`). `template` names the workflow template
     that made the pod. `pending_score` are the milli-cores and bytes by which kube-scheduler scores the pod
     while it is pending, where they differ from the two above, which it counts once the pod is bound (None:
-    the same).
+    the same). `own_nomination` is the key of a pod that is nominated for a node, which it leaves free for
+    itself; empty for all others.
     """
 
     namespace: str = "default"
@@ -233,6 +234,7 @@ class PodShape:
     required_features: tuple[str, ...] = ()
     template: str = ""
     pending_score: tuple[int, int] | None = None
+    own_nomination: str = ""
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

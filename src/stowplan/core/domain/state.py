@@ -22,12 +22,15 @@ from stowplan.core.domain.events import (
     NamespaceSet,
     NodeRemoved,
     NodeSet,
+    NominationRemoved,
     PodBound,
+    PodNominated,
     PodRemoved,
     StorageRemoved,
     StorageSet,
 )
 from stowplan.core.domain.node import Node
+from stowplan.core.domain.nominations import Nominations
 from stowplan.core.domain.pod import PodShape, Taint
 from stowplan.core.domain.pod_index import PodIndex
 from stowplan.core.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
@@ -66,6 +69,7 @@ class ChangeKind(IntFlag):
     POD = 2
     STORAGE = 4
     NAMESPACE = 8
+    NOMINATION = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,7 @@ class ClusterState:
         self.pods_on: list[dict[str, BoundPod]] = [{} for _ in range(self.capacity)]
         self.index = PodIndex()
         self.storage = StorageIndex()
+        self.nominations = Nominations()
         self.namespaces: dict[str, Labels] = {}
         self.is_frozen = False
         self._row_of: dict[str, int] = {}
@@ -192,6 +197,7 @@ class ClusterState:
         other.pods_on = [pods.copy() for pods in self.pods_on]
         other.index = self.index.copy()
         other.storage = self.storage.copy()
+        other.nominations = self.nominations.copy()
         other.namespaces = self.namespaces.copy()
         other._row_of = self._row_of.copy()
         other._free_rows = self._free_rows.copy()
@@ -218,6 +224,8 @@ class ClusterState:
                 self._bind(event.pod, event.node_name)
             case PodRemoved():
                 self._unbind(event.key)
+            case PodNominated() | NominationRemoved():
+                self._change_nominations(event)
             case NodeSet():
                 self._set_node(event.node)
             case NodeRemoved():
@@ -251,9 +259,23 @@ class ClusterState:
                 f"pod {pod.key!r} is already bound to {held!r}; remove it before binding it again"
             )
         self._occupy(pod, row, 1)
+        if pod.key in self.nominations:
+            self.nominations.remove(pod.key)
+            self._note(Change(ChangeKind.NOMINATION, -1))
         self.pods[pod.key] = (pod, row)
         self.pods_on[row][pod.key] = pod
         self._note(Change(ChangeKind.POD, row, pod.shape, 1, pod.is_terminating))
+
+    def _change_nominations(self, event: PodNominated | NominationRemoved) -> None:
+        if isinstance(event, NominationRemoved):
+            self.nominations.remove(event.key)
+        elif event.pod.key in self.pods:
+            raise StateConflict(
+                f"pod {event.pod.key!r} is bound already; it cannot be nominated for {event.node_name!r}"
+            )
+        else:
+            self.nominations.set(event.pod, event.node_name)
+        self._note(Change(ChangeKind.NOMINATION, -1))
 
     def _unbind(self, key: str) -> None:
         held = self.pods.pop(key, None)

@@ -68,6 +68,8 @@ class ChangeFeed:
             if change.kind is ChangeKind.STORAGE:
                 self.storage_changes += 1
                 continue
+            if change.kind is ChangeKind.NOMINATION:
+                continue  # scores look at pods that are there
             if change.kind is not ChangeKind.POD:
                 self._start_over()
                 return

@@ -43,8 +43,14 @@ def affinity_term_matches(
     namespace: str,
     labels: Mapping[str, str],
     state: ClusterState,
+    *,
+    is_of_bound_pod: bool,
 ) -> bool:
-    """Tell whether `term`, of a pod of `owner_namespace`, speaks of pods of `namespace` with `labels`."""
+    """Tell whether `term`, of a pod of `owner_namespace`, speaks of pods of `namespace` with `labels`.
+
+    A namespace that is not known has no labels to a bound pod's term; a term of the pod to place selects
+    among those that are known, unless it selects all (`interpodaffinity/plugin.go`).
+    """
     if term.selector is None or not term.selector.matches(labels):
         return False
     if namespace in term.namespaces:
@@ -52,6 +58,6 @@ def affinity_term_matches(
     if term.namespace_selector is not None:
         if not term.namespace_selector.requirements:
             return True
-        known = state.namespaces.get(namespace)
+        known = state.namespaces.get(namespace, () if is_of_bound_pod else None)
         return known is not None and term.namespace_selector.matches(dict(known))
     return not term.namespaces and namespace == owner_namespace

@@ -19,6 +19,7 @@ from stowplan.core.domain import (
     NamespaceSet,
     NodeSet,
     PodBound,
+    PodNominated,
     PodShape,
     StorageSet,
 )
@@ -203,6 +204,10 @@ def _load_pods(state: ClusterState, found: dict[str, list[_Object]]) -> Iterator
         uid = cursor["metadata"]["uid"].text()
         if not node_name:
             if not is_deleting:
+                nominated = cursor["status"]["nominatedNodeName"].text()
+                if nominated:
+                    shape = dataclasses.replace(shape, own_nomination=item.full_name)
+                    state.apply(PodNominated(BoundPod(item.full_name, shape, uid=uid), nominated))
                 yield PendingPod(item.full_name, shape, uid)
         elif state.row(node_name) >= 0:
             pod = BoundPod(item.full_name, shape, is_terminating=is_deleting, uid=uid)

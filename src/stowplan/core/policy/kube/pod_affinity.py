@@ -69,14 +69,16 @@ class PodAffinityScore:
         self._present: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         for weight, term in self._own_terms():
             for group, rows_of in state.index.groups.items():
-                if affinity_term_matches(term, shape.namespace, group.namespace, dict(group.labels), state):
+                if affinity_term_matches(
+                    term, shape.namespace, group.namespace, dict(group.labels), state, is_of_bound_pod=False
+                ):
                     self._add(term.topology_key, rows_of, weight)
         labels = dict(shape.labels)
         for sign, owners in ((1, state.index.affinity_terms), (-1, state.index.anti_affinity_terms)):
             for owner, rows_of in owners.items():
                 weight = sign * owner.weight or (hard_weight if sign > 0 else 0)
                 if weight and affinity_term_matches(
-                    owner.term, owner.namespace, shape.namespace, labels, state
+                    owner.term, owner.namespace, shape.namespace, labels, state, is_of_bound_pod=True
                 ):
                     self._add(owner.term.topology_key, rows_of, weight)
 
@@ -123,14 +125,18 @@ class PodAffinityScore:
         weights: dict[str, int] = {}
         other_labels = dict(other.labels)
         for weight, term in self._own_terms():
-            if affinity_term_matches(term, shape.namespace, other.namespace, other_labels, state):
+            if affinity_term_matches(
+                term, shape.namespace, other.namespace, other_labels, state, is_of_bound_pod=False
+            ):
                 weights[term.topology_key] = weights.get(term.topology_key, 0) + weight
         theirs = [(self._hard_weight, term) for term in other.affinity]
         theirs += [(preferred.weight, preferred.term) for preferred in other.preferred_affinity]
         theirs += [(-preferred.weight, preferred.term) for preferred in other.preferred_anti_affinity]
         labels = dict(shape.labels)
         for weight, term in theirs:
-            if affinity_term_matches(term, other.namespace, shape.namespace, labels, state):
+            if affinity_term_matches(
+                term, other.namespace, shape.namespace, labels, state, is_of_bound_pod=True
+            ):
                 weights[term.topology_key] = weights.get(term.topology_key, 0) + weight
         return {key: weight for key, weight in weights.items() if weight}
 
