@@ -86,16 +86,17 @@ def _start(spec: ClusterSpec, site: Site) -> Cluster:
         plane.start_scheduler(spec.scheduler)
     if spec.fake_nodes:
         kwok.start(plane, cluster.client, spec.fake_nodes)
-    with ThreadPoolExecutor(max(1, len(spec.real_nodes))) as pool:
+    with ThreadPoolExecutor(len(spec.real_nodes) + 1) as pool:
+        installed = [pool.submit(argo.start, plane, cluster.client)] if spec.argo else []
         started = [
             pool.submit(nodes.start, plane, number, node, spec.images)
             for number, node in enumerate(spec.real_nodes, start=1)
         ]
         cluster.nodes = {node.name: node for node in (future.result() for future in started)}
+        for future in installed:
+            future.result()
     if spec.delay_s:
         nodes.delay_between(plane, spec.delay_s)
-    if spec.argo:
-        argo.start(plane, cluster.client)
     if spec.prometheus:
         monitoring.start(plane, spec)
     wanted = len(spec.real_nodes) + spec.fake_count()
