@@ -22,6 +22,7 @@ FLAGS = (
     "-Werror",
 )
 PROGRAMS = ("load", "pause")
+HERE = Path(__file__).resolve().parent
 
 
 def compiled_program(name: str) -> Path:
@@ -34,7 +35,7 @@ def compiled_program(name: str) -> Path:
         MissingPrerequisite: No gcc, or no static C library.
         ComponentFailed: It does not compile; the message has gcc's first line.
     """
-    place = cache_folder() / "images" / "compiled" / f"{name}-{content_hash(compiled_parts(name))}" / name
+    place = cache_folder() / "images" / "compiled" / f"{name}-{content_hash(compiled_parts(name, within))}" / name
     if place.is_file():
         return place
     with exclusively(f"compiled-{name}"):
@@ -42,35 +43,31 @@ def compiled_program(name: str) -> Path:
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
                 half = Path(scratch) / name
-                _compile(name, half)
+                _compile(within / name, half)
                 half.rename(place)
     return place
 
 
-def compiled_parts(name: str) -> Iterator[bytes]:
+def compiled_parts(name: str, within: Path = HERE) -> Iterator[bytes]:
     """What decides the content of the program: sources, flags, the compiler and its C library."""
     compiler, library = _compiler()
     yield subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     yield library.read_bytes()
     yield repr(FLAGS).encode()
-    for source in sorted(_folder(name).glob("*.[ch]")):
+    for source in sorted((within / name).glob("*.[ch]")):
         yield source.name.encode()
         yield source.read_bytes()
 
 
-def _compile(name: str, place: Path) -> None:
+def _compile(folder: Path, place: Path) -> None:
     compiler, _ = _compiler()
-    sources = [str(source) for source in sorted(_folder(name).glob("*.c"))]
+    sources = [str(source) for source in sorted(folder.glob("*.c"))]
     command = [compiler, *FLAGS, "-o", str(place), *sources, "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or done.stderr:
         said = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
         first_error = next((line for line in said if "error" in line or "warning" in line), said[0])
-        raise ComponentFailed(f"{name} does not compile with {compiler}: {first_error}")
-
-
-def _folder(name: str) -> Path:
-    return Path(__file__).resolve().parent / name
+        raise ComponentFailed(f"{folder.name} does not compile with {compiler}: {first_error}")
 
 
 @lru_cache(maxsize=1)
