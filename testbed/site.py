@@ -86,7 +86,7 @@ class Site:
     @property
     def fake_pod_range(self) -> str:
         """The addresses that kwok gives to pods on fake nodes; nothing answers there."""
-        return f"10.{self.slot}.240.0/21"
+        return f"10.{self.slot}.128.0/18"
 
     @property
     def service_range(self) -> str:
