@@ -25,17 +25,20 @@ PROGRAMS = ("load", "pause")
 HERE = Path(__file__).resolve().parent
 
 
-def compiled_program(name: str) -> Path:
+def compiled_program(name: str, within: Path = HERE) -> Path:
     """The program compiled from all C files of the folder of that name, now if it is not in the cache.
 
     Args:
-        name: One of `PROGRAMS`.
+        name: One of `PROGRAMS`, or a folder elsewhere.
+        within: Where that folder is.
 
     Raises:
         MissingPrerequisite: No gcc, or no static C library.
         ComponentFailed: It does not compile; the message has gcc's first line.
     """
-    place = cache_folder() / "images" / "compiled" / f"{name}-{content_hash(compiled_parts(name, within))}" / name
+    place = (
+        cache_folder() / "images" / "compiled" / f"{name}-{content_hash(compiled_parts(name, within))}" / name
+    )
     if place.is_file():
         return place
     with exclusively(f"compiled-{name}"):
