@@ -1,0 +1,221 @@
+"""The real kube-scheduler's verdict on a case: its own process, a real API server, asked through its extender.
+
+What keeps the answer true to the case:
+
+* The scheduler is started when all objects are there, and begins to schedule when its caches hold them all:
+  no verdict comes from a cache that lags behind.
+* Pods are looked at one at a time (the others are held by a gate), and none is ever bound: the extender
+  refuses every binding, and kube-scheduler has forgotten its assumption when it writes the pod's condition.
+* A pod that was judged is deleted, so that it cannot be tried again while another is looked at. One that is
+  nominated for a node is then made anew, as it counts for the others.
+* No controllers run; preemption (PostFilter) and the writes before a binding (PreBind) are switched off.
+  Every other plugin is as it is by default.
+
+Source: `pkg/scheduler/schedule_one.go`, `backend/queue/` of k8s.io/kubernetes 1.37.2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from lightkube import ApiError
+
+from testbed import api, control_plane, keeper, network, prerequisites, sweep
+from testbed.daemons import Daemons
+from testbed.differential.extender import NOT_BOUND, RecordingExtender
+from testbed.differential.real_objects import DISABLED_ADMISSION, PendingPod, RealObjects
+from testbed.errors import ComponentFailed
+from testbed.site import claim
+from testbed.spec import ClusterSpec, Json
+from testbed.waiting import wait_for
+
+__all__ = ["Outcome", "RealAnswer", "RealScheduler", "RealVerdict"]
+
+SCHEDULER: Final = "kube-scheduler"
+SECONDS_FOR_A_VERDICT: Final = 30.0
+NEVER_RETRY_S: Final = 3600
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The reason in a pod's condition when its nodes were looked at and it found none."""
+GAVE_UP: Final = "SchedulerError"
+"""The reason when kube-scheduler could not come to an end: with us also when a binding was refused."""
+
+
+class Outcome(enum.Enum):
+    """What became of a pod that kube-scheduler was given."""
+
+    CHOSEN = "a node was chosen"
+    UNSCHEDULABLE = "no node was found"
+    GAVE_UP = "the cycle ended with an error"
+    NEVER_QUEUED = "it was kept out of the queue"
+
+
+@dataclass(frozen=True, slots=True)
+class RealVerdict:
+    """What kube-scheduler said of one pod.
+
+    Attributes:
+        outcome: What became of it.
+        feasible: The nodes that passed all filters; empty when none did, or the pod was never looked at.
+        chosen: The node that it was to be bound to.
+        message: kube-scheduler's words, as in the pod's condition PodScheduled.
+    """
+
+    outcome: Outcome
+    feasible: frozenset[str]
+    chosen: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RealAnswer:
+    """The verdicts on a case.
+
+    Attributes:
+        verdicts: By `namespace/name` of the pending pods.
+        objects: The case's objects as the API server held them, defaults and all, in the case's order.
+    """
+
+    verdicts: dict[str, RealVerdict]
+    objects: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The case was not judged: the API server does not take one of its objects."""
+
+    message: str
+
+
+class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
+    """A control plane of its own without controllers, and kube-scheduler; use it as a context manager."""
+
+    def __enter__(self) -> Self:
+        """Bring it up.
+
+        Raises:
+            MissingPrerequisite: The machine lacks something.
+            ComponentFailed: A part did not come up.
+        """
+        prerequisites.check(ClusterSpec())
+        sweep.sweep_orphans()
+        self._site = claim(owned=True)
+        with contextlib.ExitStack() as undo:
+            undo.callback(sweep.sweep, self._site)
+            keeper.watch(self._site)
+            network.make_hub(self._site)
+            self._plane = control_plane.start(
+                self._site,
+                Daemons(self._site),
+                has_controllers=False,
+                api_server_flags=(
+                    f"--disable-admission-plugins={','.join(DISABLED_ADMISSION)}",
+                    "--delete-collection-workers=4",
+                ),
+            )
+            client = undo.enter_context(api.connect(self._site.kubeconfig))
+            self._objects = RealObjects(client)
+            listening = network.listen(self._site.hub, "127.0.0.1")
+            self._extender = undo.enter_context(RecordingExtender(listening))
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take everything away."""
+        self._undo.close()
+
+    def judge(self, objects: Sequence[Json]) -> RealAnswer | Refused:
+        """Give kube-scheduler the pending pods of a case one by one.
+
+        Args:
+            objects: Plain manifests, as of `generator.generate`.
+
+        Raises:
+            ComponentFailed: A part ended, or gave no answer in time.
+        """
+        try:
+            try:
+                self._objects.make(objects)
+            except ApiError as refused:
+                return Refused(str(refused.status.message))
+            held = self._objects.read_back()
+            verdicts = self._judge_all()
+        finally:
+            self._objects.remove()
+        return RealAnswer({key: verdicts[key] for key in sorted(verdicts)}, tuple(held))
+
+    def _judge_all(self) -> dict[str, RealVerdict]:
+        waiting = sorted(
+            self._objects.pending.values(), key=lambda pod: (pod.may_never_be_queued, pod.is_nominated)
+        )
+        verdicts: dict[str, RealVerdict] = {}
+        if not waiting:
+            return verdicts
+        with self._scheduling():
+            for pod in waiting:
+                self._objects.release(pod)
+                if pod.may_never_be_queued:
+                    self._pass_by(pod.namespace)
+                    verdicts[pod.key] = self._verdict(pod) or RealVerdict(
+                        Outcome.NEVER_QUEUED, frozenset(), None, ""
+                    )
+                else:
+                    verdicts[pod.key] = self._wait_for_verdict(pod)
+                self._objects.take_away(pod)
+                if pod.is_nominated and pod is not waiting[-1]:
+                    self._objects.hold_again(pod)
+        return verdicts
+
+    @contextlib.contextmanager
+    def _scheduling(self) -> Generator[None]:
+        """Run kube-scheduler, which takes the cluster as it is when it starts."""
+        self._plane.start_scheduler(_configuration(self._extender.configuration), SCHEDULER)
+        try:
+            yield
+        finally:
+            self._plane.daemons.running[SCHEDULER].kill()
+            self._plane.daemons.forget(SCHEDULER)
+
+    def _pass_by(self, namespace: str) -> None:
+        """Return when kube-scheduler has looked at every pod that is in its queue now."""
+        last = self._objects.make_last(namespace)
+        self._wait_for_verdict(last)
+        self._objects.take_away(last)
+
+    def _wait_for_verdict(self, pod: PendingPod) -> RealVerdict:
+        def look() -> RealVerdict | None:
+            self._plane.daemons.check()
+            return self._verdict(pod)
+
+        return wait_for(f"verdict of kube-scheduler on pod {pod.key}", look, SECONDS_FOR_A_VERDICT)
+
+    def _verdict(self, pod: PendingPod) -> RealVerdict | None:
+        """What kube-scheduler has said of a pod; None: nothing yet, or not the last word."""
+        reason, message = self._objects.condition(pod)
+        if reason not in (UNSCHEDULABLE, GAVE_UP):
+            return None
+        told = self._extender.recorded(pod.uid)
+        if reason == UNSCHEDULABLE:
+            outcome = Outcome.UNSCHEDULABLE
+        else:
+            outcome = Outcome.CHOSEN if NOT_BOUND in message else Outcome.GAVE_UP
+        if (outcome is Outcome.CHOSEN) != (told.chosen is not None):
+            raise ComponentFailed(
+                f"kube-scheduler says of pod {pod.key} {message!r}, and told its extender {told.chosen!r}"
+            )
+        return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message)
+
+
+def _configuration(extender: Json) -> Json:
+    """Fields of its configuration: all nodes are looked at, nothing is written, nothing is tried twice."""
+    off = {"disabled": [{"name": "*"}]}
+    return {
+        "percentageOfNodesToScore": 100,
+        "podInitialBackoffSeconds": NEVER_RETRY_S,
+        "podMaxBackoffSeconds": NEVER_RETRY_S,
+        "extenders": [extender],
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": {"postFilter": off, "preBind": off}}],
+    }
