@@ -43,7 +43,7 @@ def make_hub(site: Site) -> None:
     _ip("link", "set", site.host_link, "up")
     _ip("route", "add", f"{site.hub_address}/32", "dev", site.host_link, "src", site.host_address)
     _ip("route", "add", site.whole_range, "via", site.hub_address, "src", site.host_address)
-    _ip_in(
+    ip_in(
         site.hub,
         f"address add {site.hub_address}/32 dev lo",
         f"address add {site.service_address}/32 dev lo",
@@ -57,14 +57,14 @@ def join(site: Site, number: int) -> None:
     """Make the namespace of real node `number` and its link to the hub, which is its way to everywhere."""
     namespace, address, link = site.node_namespace(number), site.node_address(number), f"node{number}"
     _add_namespace(namespace)
-    _ip_in(
+    ip_in(
         site.hub,
         f"link add {link} type veth peer name eth0 netns {namespace}",
         f"link set {link} up",
         f"route add {address}/32 dev {link}",
         f"route add {site.pod_range(number)} via {address} dev {link} onlink",
     )
-    _ip_in(
+    ip_in(
         namespace,
         f"address add {address}/32 dev eth0",
         "link set eth0 up",
@@ -154,17 +154,22 @@ def sysctl(namespace: str, path: str, value: str) -> None:
     _run("nsenter", f"--net={NAMESPACES / namespace}", "sh", "-c", f"echo {value} > /proc/sys/{path}")
 
 
+def ip_in(namespace: str, *commands: str) -> None:
+    """Run commands of `ip` in a namespace, in order, until one fails.
+
+    Raises:
+        ComponentFailed: One failed.
+    """
+    _run("ip", "-netns", namespace, "-batch", "-", stdin="\n".join(commands))
+
+
 def _add_namespace(name: str) -> None:
     _ip("netns", "add", name)
-    _ip_in(name, "link set lo up")
+    ip_in(name, "link set lo up")
 
 
 def _ip(*arguments: str) -> None:
     _run("ip", *arguments)
-
-
-def _ip_in(namespace: str, *commands: str) -> None:
-    _run("ip", "-netns", namespace, "-batch", "-", stdin="\n".join(commands))
 
 
 def _run(*command: str, stdin: str | None = None) -> None:
