@@ -1,0 +1,139 @@
+"""A node's containerd: its configuration, its start, and the images that it has from the start.
+
+Debian's containerd 1.6 and later; version 2 of the configuration is read by all of them.
+"""
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.daemons import Daemon, Daemons
+from testbed.errors import ComponentFailed
+from testbed.images import image_name, image_path
+from testbed.nodes import cni, limits, own_mounts
+from testbed.nodes.capabilities import may_lower_oom_score
+from testbed.nodes.place import NodePlace
+from testbed.spec import Json, RealNode
+
+SANDBOX = "pause"
+ENDPOINT = "unix:///run/containerd/containerd.sock"  # as the node's own processes see it
+# Snapshotters that a node does not use: each is looked for when containerd starts.
+UNUSED = (
+    "io.containerd.snapshotter.v1.aufs",
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.snapshotter.v1.zfs",
+)
+
+
+def prepare(place: NodePlace, spec: RealNode, disk_limit: limits.DiskLimit) -> Path:
+    """Write the configuration of containerd and CNI; returns the former's file."""
+    networks = place.folder / "networks"
+    networks.mkdir(parents=True, exist_ok=True)
+    (networks / "10-pods.conflist").write_text(json.dumps(cni.configuration(place)))
+    base_spec: Path | None = None
+    if disk_limit is limits.DiskLimit.CONTAINER:
+        base_spec = place.folder / "container.json"
+        base_spec.write_text(json.dumps(throttled_container(spec, limits.disk_of(place.site.folder))))
+    file = place.folder / "containerd.toml"
+    file.write_text(configuration(place, base_spec, restrict_oom_score=not may_lower_oom_score()))
+    return file
+
+
+def configuration(place: NodePlace, base_spec: Path | None, *, restrict_oom_score: bool) -> str:
+    """The text of containerd's configuration.
+
+    Args:
+        place: The node's place.
+        base_spec: What every container starts from, in place of containerd's own default.
+        restrict_oom_score: Whether containers must not ask for a lower OOM score than containerd has; without
+            the capability for that runc fails ("can't get final child's PID from pipe").
+    """
+    base = f"base_runtime_spec = {_quoted(base_spec)}" if base_spec else ""
+    return f"""version = 2
+root = {_quoted(place.folder / "containerd")}
+state = "/run/containerd"
+disabled_plugins = {json.dumps(UNUSED)}
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = {_quoted(place.folder / "opt")}
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = {json.dumps(restrict_oom_score)}
+  sandbox_image = "{image_name(SANDBOX)}"
+  netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni.PLUGINS}"
+    conf_dir = {_quoted(place.folder / "networks")}
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      {base}
+"""
+
+
+def throttled_container(spec: RealNode, disk: tuple[int, int]) -> Json:
+    """A container as containerd makes it by default, with the node's disk limits on it.
+
+    Source: OCI runtime specification 1.0, config-linux (block IO).
+    """
+    default = subprocess.run(["ctr", "oci", "spec"], capture_output=True, text=True, check=True)
+    container: Json = json.loads(default.stdout)
+    limits_by_key = {
+        "throttleReadBpsDevice": spec.disk_read_bytes_per_s,
+        "throttleWriteBpsDevice": spec.disk_write_bytes_per_s,
+    }
+    container["linux"]["resources"]["blockIO"] = {
+        key: [{"major": disk[0], "minor": disk[1], "rate": rate}]
+        for key, rate in limits_by_key.items()
+        if rate is not None
+    }
+    return container
+
+
+def start(place: NodePlace, daemons: Daemons, keeper: Daemon) -> Daemon:
+    """Start containerd and wait until it answers.
+
+    Raises:
+        ComponentFailed: It ended or did not answer in time.
+    """
+    place.containerd_socket.unlink(missing_ok=True)  # one that was killed leaves it behind
+    daemon = own_mounts.start_process(
+        place,
+        daemons,
+        f"containerd-{place.number}",
+        ["containerd", f"--config={place.folder / 'containerd.toml'}", "--log-level=info"],
+        inside=keeper,
+    )
+    daemons.wait_for(f"containerd of {place.name} answers", lambda: _answers(place.containerd_socket), 30.0)
+    return daemon
+
+
+def import_images(place: NodePlace, images: Iterable[str]) -> None:
+    """Give the node images of the catalogue, and the one that its pods' sandboxes are made of.
+
+    Raises:
+        ComponentFailed: containerd refused one.
+    """
+    for image in dict.fromkeys((SANDBOX, *images)):
+        command = ["ctr", f"--address={place.containerd_socket}", "--namespace=k8s.io", "images", "import"]
+        done = subprocess.run(
+            [*command, str(image_path(image))], capture_output=True, text=True, check=False, cwd=place.folder
+        )
+        if done.returncode != 0:
+            raise ComponentFailed(
+                f"{place.name} cannot take the image {image}: {' '.join(done.stderr.split())}"
+            )
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def _quoted(path: Path) -> str:
+    """A path as TOML writes it; JSON's strings are the same."""
+    return json.dumps(str(path))
