@@ -16,6 +16,8 @@ from testbed.nodes import RunningNode
 from testbed.site import Site, claim
 from testbed.spec import ClusterSpec
 
+MANY_FAKE_NODES = 200
+
 
 @dataclass
 class Cluster:
@@ -80,7 +82,9 @@ def start(spec: ClusterSpec, name: str | None = None, *, owned: bool) -> Cluster
 
 def _start(spec: ClusterSpec, site: Site) -> Cluster:
     network.make_hub(site)
-    plane = control_plane.start(site, Daemons(site))
+    # A test sees a node die in seconds; among thousands on a busy machine that would kill nodes that live.
+    dead_node_s = 12 if spec.fake_count() <= MANY_FAKE_NODES else 60
+    plane = control_plane.start(site, Daemons(site), dead_node_s=dead_node_s)
     cluster = Cluster(spec, plane, api.connect(site.kubeconfig))
     if spec.scheduler is not None:
         plane.start_scheduler(spec.scheduler)
