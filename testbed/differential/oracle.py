@@ -6,11 +6,12 @@ own, and cases that the real scheduler answers through its extender are compared
 
 Protocol: one JSON object a line each way, and a line in gives a line out, in order.
 
-* in: `{"objects": […], "is_validated": true, "has_scores": true, "has_reasons": true}`. The objects are plain
-  Kubernetes manifests, as a mapping each, no `List`s. A pod with `spec.nodeName` is bound there; one without
-  is judged, each by itself against the given cluster; `status.nominatedNodeName` nominates a judged pod for
-  a node, which the others see as kube-scheduler would. Pods that ended or are being deleted unbound are left
-  out, as kube-scheduler's own event handlers leave them out.
+* in: `{"objects": […], "kinds": […], "is_validated": true, "has_scores": true, "has_reasons": true}`. The
+  objects are plain Kubernetes manifests, as a mapping each, no `List`s; their kinds are `apiVersion/kind`. A
+  pod with `spec.nodeName` is bound there; one without is judged, each by itself against the given cluster;
+  `status.nominatedNodeName` nominates a judged pod for a node, which the others see as kube-scheduler would.
+  Pods that ended or are being deleted unbound are left out, as kube-scheduler's own event handlers leave
+  them out.
 * out: an `Answer`, told apart by `type`.
 
 What happens to the objects first: the API's defaults (the scheme's own), its validation on request (its own),
@@ -82,6 +83,8 @@ class PodVerdict(msgspec.Struct, frozen=True):
         feasible: Bitmap of the nodes where `first` is 0.
         total: Sum of the weighted scores, per feasible node in order of nodes; empty without scores.
         scores: Weighted and normalized scores of each score plugin that did not skip, in the same order.
+        unscored: Why there are no scores, where a score plugin failed or panicked (which would have crashed
+            kube-scheduler); the rest of the verdict stands.
         reasons: Why; empty unless asked for.
     """
 
@@ -92,6 +95,7 @@ class PodVerdict(msgspec.Struct, frozen=True):
     ruled_out: dict[str, bytes] = {}
     total: tuple[int, ...] = ()
     scores: dict[str, tuple[int, ...]] = {}
+    unscored: str = ""
     reasons: tuple[Refusal, ...] = ()
 
 
@@ -212,7 +216,7 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
     def __enter__(self) -> Self:
         """Start the program."""
         self._said = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
+        self._process = subprocess.Popen(
             [self._program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -273,7 +277,8 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
             yield asked.popleft(), self._receive()
 
     def _send(self, objects: Objects) -> None:
-        line = self._encoder.encode({**self._options, "objects": objects})
+        kinds = [f"{one.get('apiVersion', '')}/{one.get('kind', '')}" for one in objects]
+        line = self._encoder.encode({**self._options, "kinds": kinds, "objects": objects})
         try:
             self._cases.write(line)
             self._cases.write(b"\n")

@@ -13,6 +13,12 @@ ARGO_VERSION = "4.0.5"
 
 _MAJOR, _MINOR, _PATCH = KUBERNETES_VERSION.split(".")
 
+_KUBERNETES_STAMPS = {
+    "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
+    "k8s.io/component-base/version.gitMajor": _MAJOR,
+    "k8s.io/component-base/version.gitMinor": _MINOR,
+}
+
 
 @dataclass(frozen=True)
 class Program:
@@ -52,11 +58,7 @@ def _kubernetes(name: str, package: str | None = None) -> Program:
         version=KUBERNETES_VERSION,
         module_folder=GO_FOLDER / "kubernetes",
         package=package or f"k8s.io/kubernetes/cmd/{name}",
-        stamped={
-            "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
-            "k8s.io/component-base/version.gitMajor": _MAJOR,
-            "k8s.io/component-base/version.gitMinor": _MINOR,
-        },
+        stamped=_KUBERNETES_STAMPS,
     )
 
 
@@ -81,6 +83,14 @@ PROGRAMS = {
         _kubernetes("kube-controller-manager"),
         _kubernetes("kubelet"),
         _kubernetes("kubectl"),
+        # Ours, with kube-scheduler's plugins linked in; one of them asks which version it is in.
+        Program(
+            name="filter-oracle",
+            version=KUBERNETES_VERSION,
+            module_folder=GO_FOLDER / "oracle",
+            package="./",
+            stamped=_KUBERNETES_STAMPS,
+        ),
         Program("kwok", KWOK_VERSION, GO_FOLDER / "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         _argo("workflow-controller"),
         _argo("argoexec"),
