@@ -44,10 +44,13 @@ class Recorded:
     Attributes:
         feasible: The nodes that passed its filters; None when no node did, or it was never asked.
         chosen: The node that it wanted to bind the pod to; None when it did not come to that.
+        fits_where_nominated: Whether the node that the pod is nominated for passed its filters: it would have
+            taken that one without a look at the others.
     """
 
     feasible: frozenset[str] | None = None
     chosen: str | None = None
+    fits_where_nominated: bool = False
 
 
 class _Metadata(msgspec.Struct):
@@ -122,7 +125,9 @@ class RecordingExtender(contextlib.AbstractContextManager["RecordingExtender"]):
         with self._lock:
             if self._failures:
                 raise ComponentFailed(f"the recording extender was sent {self._failures[0]}")
-            return Recorded(self._feasible.get(uid), self._chosen.get(uid))
+            return Recorded(
+                self._feasible.get(uid), self._chosen.get(uid), uid in self._tried_where_nominated
+            )
 
     def answer(self, verb: str, body: bytes) -> Json:
         """Record a call and return its answer.

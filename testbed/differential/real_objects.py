@@ -13,29 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from lightkube import ApiError, Client
-from lightkube.codecs import from_dict
-from lightkube.core.resource import NamespacedResource
-from lightkube.resources.core_v1 import (
-    Namespace,
-    NamespaceFinalize,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    Service,
-)
-from lightkube.resources.node_v1 import RuntimeClass
-from lightkube.resources.scheduling_v1 import PriorityClass
-from lightkube.resources.storage_v1 import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    StorageClass,
-    VolumeAttachment,
-)
+from lightkube.core.resource import NamespacedResource, api_info
+from lightkube.generic_resource import GenericGlobalResource, GenericNamespacedResource
+from lightkube.resources import core_v1, node_v1, scheduling_v1, storage_v1
 from lightkube.types import PatchType
 
 from testbed.errors import ComponentFailed
@@ -54,21 +37,40 @@ DISABLED_ADMISSION: Final = ("ServiceAccount", "StorageObjectInUseProtection", "
 """Admission plugins whose work a controller must complete: service accounts to be made, finalizers and the
 not-ready taint of a new node to be lifted."""
 
+
+def _plain(resource: Any) -> Any:  # noqa: ANN401  (any of lightkube's classes)
+    """Return a class of the same resource whose objects are plain mappings.
+
+    lightkube's own refuses what the API server sends of a CSINode without drivers (`drivers: null`).
+    """
+    base = GenericNamespacedResource if issubclass(resource, NamespacedResource) else GenericGlobalResource
+    parts: dict[str, Any] = {"_api_info": api_info(resource)}
+    status = getattr(resource, "Status", None)
+    if status is not None:
+        parts["Status"] = type("Status", (base,), {"_api_info": api_info(status)})
+    return type(resource.__name__, (base,), parts)
+
+
+Pod = _plain(core_v1.Pod)
+PriorityClass = _plain(scheduling_v1.PriorityClass)
+Namespace = _plain(core_v1.Namespace)
+Claim = _plain(core_v1.PersistentVolumeClaim)
+
 # In the order in which they are made: admission looks at the classes, a later object refers to a former one.
 KINDS: Final[dict[str, Any]] = {
     "Namespace": Namespace,
     "PriorityClass": PriorityClass,
-    "StorageClass": StorageClass,
-    "RuntimeClass": RuntimeClass,
-    "CSIDriver": CSIDriver,
-    "Node": Node,
-    "CSINode": CSINode,
-    "Service": Service,
-    "VolumeAttachment": VolumeAttachment,
-    "CSIStorageCapacity": CSIStorageCapacity,
+    "StorageClass": _plain(storage_v1.StorageClass),
+    "RuntimeClass": _plain(node_v1.RuntimeClass),
+    "CSIDriver": _plain(storage_v1.CSIDriver),
+    "Node": _plain(core_v1.Node),
+    "CSINode": _plain(storage_v1.CSINode),
+    "Service": _plain(core_v1.Service),
+    "VolumeAttachment": _plain(storage_v1.VolumeAttachment),
+    "CSIStorageCapacity": _plain(storage_v1.CSIStorageCapacity),
     "Pod": Pod,
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
+    "PersistentVolumeClaim": Claim,
+    "PersistentVolume": _plain(core_v1.PersistentVolume),
 }
 _IN_A_ROW: Final = ("Namespace", "PriorityClass", "StorageClass", "RuntimeClass", "CSIDriver")
 _WITH_STATUS: Final = ("Pod", "PersistentVolumeClaim", "PersistentVolume")
@@ -102,9 +104,9 @@ class PendingPod:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def is_nominated(self) -> bool:
-        """Whether it is nominated for a node, where others then count it."""
-        return "nominatedNodeName" in self.manifest.get("status", {})
+    def nominated_node(self) -> str | None:
+        """The node that it is nominated for, where others then count it."""
+        return self.manifest.get("status", {}).get("nominatedNodeName")
 
     @property
     def may_never_be_queued(self) -> bool:
@@ -186,10 +188,10 @@ class RealObjects:
 
     def condition(self, pod: PendingPod) -> tuple[str, str]:
         """Return the reason and the message of a pod's condition PodScheduled; both empty without one."""
-        status = self._client.get(Pod, pod.name, namespace=pod.namespace).status
-        for condition in (status.conditions if status else None) or ():
-            if condition.type == "PodScheduled":
-                return condition.reason or "", condition.message or ""
+        held: Json = self._client.get(Pod, pod.name, namespace=pod.namespace)
+        for condition in held["status"].get("conditions", ()):
+            if condition["type"] == "PodScheduled":
+                return condition.get("reason", ""), condition.get("message", "")
         return "", ""
 
     def take_away(self, pod: PendingPod) -> None:
@@ -210,8 +212,7 @@ class RealObjects:
             "metadata": {"name": LOWEST, "namespace": namespace},
             "spec": {"priorityClassName": LOWEST, "containers": [{"name": "c", "image": "img"}]},
         }
-        created = self._client.create(from_dict(manifest)).to_dict()
-        pod = PendingPod(manifest, created["metadata"]["uid"])
+        pod = PendingPod(manifest, self._client.create(Pod(manifest))["metadata"]["uid"])
         self.pending[pod.key] = pod
         return pod
 
@@ -238,7 +239,9 @@ class RealObjects:
         for name in self._names("Namespace"):
             self._forget(lambda name=name: self._client.delete(Namespace, name))
             self._forget(
-                lambda name=name: self._client.replace(NamespaceFinalize.from_dict(_without_finalizers(name)))
+                lambda name=name: self._client.replace(
+                    core_v1.Namespace.Finalize.from_dict(_without_finalizers(name))
+                )
             )
         self._check_empty()
 
@@ -253,8 +256,7 @@ class RealObjects:
         if is_pending:
             gates = [{"name": HELD}, *manifest["spec"].get("schedulingGates", ())]
             wanted = {**wanted, "spec": {**wanted["spec"], "schedulingGates": gates}}
-        created = cast("Json", self._client.create(from_dict(wanted)).to_dict())
-        uid = created["metadata"]["uid"]
+        uid: str = self._client.create(KINDS[manifest["kind"]](wanted))["metadata"]["uid"]
         if "uid" in manifest["metadata"]:
             self._uids[manifest["metadata"]["uid"]] = uid
         if is_pending:
@@ -300,7 +302,7 @@ class RealObjects:
     def _wait_for_admission(self) -> None:
         """Wait until admission, which has caches of its own, knows the classes of this case and no others."""
         lowest: Json = {"metadata": {"name": LOWEST}, "value": LOWEST_PRIORITY}
-        self._client.create(PriorityClass.from_dict(lowest))
+        self._client.create(PriorityClass(lowest))
         pod: Json = {
             "metadata": {"name": LOWEST, "namespace": "default"},
             "spec": {"priorityClassName": LOWEST, "containers": [{"name": "c", "image": "img"}]},
@@ -308,7 +310,7 @@ class RealObjects:
 
         def is_class_known() -> bool:
             try:
-                self._client.create(Pod.from_dict(pod), dry_run=True)
+                self._client.create(Pod(pod), dry_run=True)
             except ApiError as refused:
                 if refused.status.code == 403:
                     return False
@@ -323,8 +325,8 @@ class RealObjects:
         }
 
         def is_default_known() -> bool:
-            made = self._client.create(PersistentVolumeClaim.from_dict(claim), dry_run=True)
-            return made.spec is not None and made.spec.storageClassName == default
+            made: Json = self._client.create(Claim(claim), dry_run=True)
+            return made["spec"].get("storageClassName") == default
 
         wait_for("admission knows the default storage class", is_default_known, SECONDS_UNTIL_SEEN)
 
@@ -356,15 +358,15 @@ class RealObjects:
                 raise
 
     def _check_empty(self) -> None:
-        for resource in (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode):
-            left = self._list(resource)
+        for kind in ("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode"):
+            left = self._list(KINDS[kind])
             if left:
                 name = "/".join(_full_name(left[0]))
-                raise ComponentFailed(f"{resource.__name__} {name} was deleted and is still there")
+                raise ComponentFailed(f"{kind} {name} was deleted and is still there")
 
     def _list(self, resource: Any) -> list[Json]:  # noqa: ANN401  (any of KINDS)
         everywhere = {"namespace": "*"} if issubclass(resource, NamespacedResource) else {}
-        return [item.to_dict() for item in self._client.list(resource, **everywhere)]
+        return [dict(item) for item in self._client.list(resource, **everywhere)]
 
 
 def _full_name(manifest: Json) -> tuple[str, ...]:

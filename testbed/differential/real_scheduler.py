@@ -1,4 +1,4 @@
-"""The real kube-scheduler's verdict on a case: its own process, a real API server, asked through its extender.
+"""The real kube-scheduler's verdict on a case: its own process, a real API server, and our extender.
 
 What keeps the answer true to the case:
 
@@ -62,12 +62,15 @@ class RealVerdict:
         feasible: The nodes that passed all filters; empty when none did, or the pod was never looked at.
         chosen: The node that it was to be bound to.
         message: kube-scheduler's words, as in the pod's condition PodScheduled.
+        nominated: The node that the pod is nominated for, where that is feasible: it would have been taken,
+            had the extender not sent kube-scheduler on. `chosen` is what it takes of all.
     """
 
     outcome: Outcome
     feasible: frozenset[str]
     chosen: str | None
     message: str
+    nominated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,8 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
 
     def _judge_all(self) -> dict[str, RealVerdict]:
         waiting = sorted(
-            self._objects.pending.values(), key=lambda pod: (pod.may_never_be_queued, pod.is_nominated)
+            self._objects.pending.values(),
+            key=lambda pod: (pod.may_never_be_queued, bool(pod.nominated_node)),
         )
         verdicts: dict[str, RealVerdict] = {}
         if not waiting:
@@ -165,7 +169,7 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
                 else:
                     verdicts[pod.key] = self._wait_for_verdict(pod)
                 self._objects.take_away(pod)
-                if pod.is_nominated and pod is not waiting[-1]:
+                if pod.nominated_node and pod is not waiting[-1]:
                     self._objects.hold_again(pod)
         return verdicts
 
@@ -206,7 +210,8 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
             raise ComponentFailed(
                 f"kube-scheduler says of pod {pod.key} {message!r}, and told its extender {told.chosen!r}"
             )
-        return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message)
+        nominated = pod.nominated_node if told.fits_where_nominated else None
+        return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message, nominated)
 
 
 def _configuration(extender: Json) -> Json:
