@@ -17,7 +17,8 @@ from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import ComponentFailed, MissingPrerequisite
-from testbed.images.mirror import mirror
+from testbed.images.mirror import architecture, mirror, release
+from testbed.images.upkeep import keep_newest
 
 Report = Callable[[str], None]
 
@@ -45,8 +46,7 @@ LEFT_OUT = (
 
 def base_parts() -> Iterator[bytes]:
     """What decides the base system: the release, the packages, and this module."""
-    source = mirror()
-    yield repr((source.suite, source.architecture, PACKAGES)).encode()
+    yield repr((release(), architecture(), PACKAGES)).encode()
     yield Path(__file__).read_bytes()
 
 
@@ -60,8 +60,9 @@ def base_system(report: Report = print) -> Path:
         MissingPrerequisite: Not root, no debootstrap, or apt knows no mirror of this release.
         ComponentFailed: debootstrap failed; the message names its log.
     """
-    place = cache_folder() / "images" / "base" / content_hash(base_parts())
+    place = cache_folder() / "images" / f"base-{content_hash(base_parts())}"
     if place.is_dir():
+        os.utime(place)
         return place
     if os.geteuid() != 0:
         raise MissingPrerequisite("not root: the base system of an image is made by root (sudo make …)")
@@ -74,9 +75,10 @@ def base_system(report: Report = print) -> Path:
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
                 half = Path(scratch) / "system"
-                _bootstrap(half, place.with_suffix(".log"), report)
+                _bootstrap(half, place.parent / "debootstrap.log", report)
                 _tidy(half)
                 half.rename(place)
+                keep_newest(place.parent, "base-*", kept=2)
     return place
 
 

@@ -14,9 +14,9 @@ from testbed.images import archive
 from testbed.images.base import Report
 from testbed.images.catalogue import IMAGES, Image, LayerRecipe
 from testbed.images.mirror import architecture
+from testbed.images.upkeep import keep_newest
 
 FREE_BYTES_TO_BUILD = 2 << 30  # the base system, its layer and an archive with both
-KEPT_VERSIONS = 3  # of an image; a checkout that changes makes one more each time
 
 
 def image_name(name: str) -> str:
@@ -55,18 +55,6 @@ def image_path(name: str, report: Report = print) -> Path:
 def build_images(names: Iterable[str] = (), report: Report = print) -> dict[str, Path]:
     """The archives of the named images, or of all where none is named."""
     return {name: image_path(name, report) for name in tuple(names) or tuple(IMAGES)}
-
-
-def keep_newest(folder: Path, pattern: str, kept: int = KEPT_VERSIONS) -> None:
-    """Remove what matches but for the most recently used; what was used within the hour may be in use."""
-    used_s = {path: path.stat().st_mtime for path in folder.glob(pattern)}
-    for path in sorted(used_s, key=lambda path: used_s[path], reverse=True)[kept:]:
-        if time.time() - used_s[path] < 3600:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def _folder() -> Path:

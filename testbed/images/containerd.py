@@ -23,7 +23,8 @@ from pathlib import Path
 from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images.base import Report
-from testbed.images.build import image_name, image_path, keep_newest
+from testbed.images.build import image_name, image_path
+from testbed.images.upkeep import keep_newest
 from testbed.waiting import wait_for
 
 NAMESPACE = "k8s.io"  # where containerd keeps what belongs to Kubernetes

@@ -33,6 +33,7 @@ def mirror() -> Mirror:
     Raises:
         MissingPrerequisite: There is no apt, or it has no list of this release.
     """
+    suite = release()
     apt = shutil.which("apt-get")
     if apt is None:
         raise MissingPrerequisite(
@@ -44,7 +45,7 @@ def mirror() -> Mirror:
         text=True,
         check=True,
     )
-    return choose(listed.stdout, _release(Path("/etc/os-release").read_text()))
+    return choose(listed.stdout, suite)
 
 
 @lru_cache(maxsize=1)
@@ -84,10 +85,18 @@ def choose(index_targets: str, suite: str) -> Mirror:
     )
 
 
-def _release(os_release: str) -> str:
-    for line in os_release.splitlines():
+def release(described: Path = Path("/etc/os-release")) -> str:
+    """This machine's release, such as `bookworm`.
+
+    Args:
+        described: The file that describes the system.
+
+    Raises:
+        MissingPrerequisite: The file names no release.
+    """
+    for line in described.read_text().splitlines() if described.is_file() else ():
         if line.startswith("VERSION_CODENAME="):
             return line.partition("=")[2].strip('"')
     raise MissingPrerequisite(
-        "/etc/os-release names no VERSION_CODENAME: make Stowplan's image on Debian or Ubuntu"
+        f"{described} names no VERSION_CODENAME: make Stowplan's image on Debian or Ubuntu"
     )

@@ -1,0 +1,26 @@
+"""What becomes of older versions in the cache: the most recently used stay, the others make room."""
+
+import shutil
+import time
+from pathlib import Path
+
+KEPT_VERSIONS = 3  # of each image; a checkout that changes makes one more each time
+IN_USE_S = 3600.0
+
+
+def keep_newest(folder: Path, pattern: str, kept: int = KEPT_VERSIONS) -> None:
+    """Remove what matches but for the most recently used; what was used within the hour may still be in use.
+
+    Args:
+        folder: The folder of all versions.
+        pattern: What the names of the versions match.
+        kept: How many stay.
+    """
+    used_s = {path: path.stat().st_mtime for path in folder.glob(pattern)}
+    for path in sorted(used_s, key=lambda path: used_s[path], reverse=True)[kept:]:
+        if time.time() - used_s[path] < IN_USE_S:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
