@@ -12,6 +12,7 @@ from lightkube import Client
 from testbed import api, argo, control_plane, keeper, kwok, monitoring, network, nodes, prerequisites, sweep
 from testbed.control_plane import ControlPlane
 from testbed.daemons import Daemons
+from testbed.keeper import Keeper
 from testbed.nodes import RunningNode
 from testbed.site import Site, claim
 from testbed.spec import ClusterSpec
@@ -25,12 +26,14 @@ class Cluster:
 
     Attributes:
         nodes: Its real nodes, by name.
+        keeper: What takes it away when this process dies; None for one that stays.
     """
 
     spec: ClusterSpec
     plane: ControlPlane
     client: Client
     nodes: dict[str, RunningNode] = field(default_factory=dict[str, RunningNode])
+    keeper: Keeper | None = None
 
     @property
     def site(self) -> Site:
@@ -53,7 +56,7 @@ class Cluster:
             ComponentFailed: Something could not be removed.
         """
         self.client.close()
-        sweep.sweep(self.site)
+        _take_away(self.site, self.daemons, self.keeper)
 
 
 def start(spec: ClusterSpec, name: str | None = None, *, owned: bool) -> Cluster:
@@ -71,20 +74,32 @@ def start(spec: ClusterSpec, name: str | None = None, *, owned: bool) -> Cluster
     prerequisites.check(spec)
     sweep.sweep_orphans()
     site = claim(name, owned=owned)
+    watching = keeper.watch(site) if owned else None
+    daemons = Daemons(site)
     try:
-        if owned:
-            keeper.watch(site)
-        return _start(spec, site)
+        cluster = _start(spec, daemons)
     except BaseException:
-        sweep.sweep(site)
+        _take_away(site, daemons, watching)
         raise
+    cluster.keeper = watching
+    return cluster
 
 
-def _start(spec: ClusterSpec, site: Site) -> Cluster:
+def _take_away(site: Site, daemons: Daemons, watching: Keeper | None) -> None:
+    try:
+        sweep.sweep(site)
+        daemons.reap()
+    finally:
+        if watching is not None:
+            watching.dismiss()
+
+
+def _start(spec: ClusterSpec, daemons: Daemons) -> Cluster:
+    site = daemons.site
     network.make_hub(site)
     # A test sees a node die in seconds; among thousands on a busy machine that would kill nodes that live.
     dead_node_s = 12 if spec.fake_count() <= MANY_FAKE_NODES else 60
-    plane = control_plane.start(site, Daemons(site), dead_node_s=dead_node_s)
+    plane = control_plane.start(site, daemons, dead_node_s=dead_node_s)
     cluster = Cluster(spec, plane, api.connect(site.kubeconfig))
     if spec.scheduler is not None:
         plane.start_scheduler(spec.scheduler)

@@ -129,6 +129,11 @@ class Daemons:
         for daemon in list(self.running.values()):  # nodes are started by several threads
             daemon.check()
 
+    def reap(self) -> None:
+        """Take note that all of them have ended, after their control group was emptied."""
+        for daemon in self.running.values():
+            daemon.process.wait()
+
     def forget(self, name: str) -> None:
         """Leave a process out of the checks from now on; it was ended on purpose."""
         del self.running[name]

@@ -8,6 +8,7 @@ cluster down itself leaves the keeper nothing to do.
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import site, sweep
@@ -15,10 +16,21 @@ from testbed import site, sweep
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-def watch(owned: site.Site) -> subprocess.Popen[bytes]:
-    """Start the keeper of a cluster of this process's; its standard input is the pipe."""
+@dataclass(frozen=True)
+class Keeper:
+    """The keeper of one cluster, held by the cluster's owner: its standard input is the pipe."""
+
+    process: subprocess.Popen[bytes]
+
+    def dismiss(self) -> None:
+        """End it after the cluster was taken away, and wait for that, so that it cannot meet a namesake."""
+        self.process.communicate()
+
+
+def watch(owned: site.Site) -> Keeper:
+    """Start the keeper of a cluster of this process's; the cluster goes when the keeper is let go of."""
     with owned.log("keeper").open("wb") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "testbed.keeper", owned.name],
             stdin=subprocess.PIPE,
             stdout=log,
@@ -27,6 +39,7 @@ def watch(owned: site.Site) -> subprocess.Popen[bytes]:
             env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
             start_new_session=True,  # what ends the owner's session must not end the keeper too
         )
+    return Keeper(process)
 
 
 def main() -> None:
