@@ -79,16 +79,21 @@ class RunningNode:
     def stop(self) -> None:
         """End all that runs on the node and take it off the network, as a machine that is switched off.
 
-        The node stays in Kubernetes, which will find it gone; its files stay until the cluster ends.
+        The node stays in Kubernetes, which will find it gone; its files stay until the cluster ends. A node
+        that is off stays off.
         """
         daemons = self.plane.daemons
-        for name in (f"kubelet-{self.number}", f"containerd-{self.number}", self.name):
-            if name in daemons.running:
-                daemons.forget(name)
+        names = (f"kubelet-{self.number}", f"containerd-{self.number}", self.name)
+        ended = [daemons.running[name] for name in names if name in daemons.running]
+        for daemon in ended:
+            daemons.forget(daemon.name)
         for group in (self.place.daemons_group, self.place.group):
             cgroups.end_members(group)
             cgroups.remove(group)
-        network.leave(self.place.site, self.number)
+        for daemon in ended:
+            daemon.process.wait()
+        if (network.NAMESPACES / self.place.namespace).exists():
+            network.leave(self.place.site, self.number)
 
     def _kill(self, name: str) -> None:
         self.plane.daemons.running[name].kill()
