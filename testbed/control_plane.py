@@ -46,8 +46,8 @@ class ControlPlane:
         pair = self.authority.issue(file, user, organisations=groups)
         return self.authority.kubeconfig(self.site.folder / f"{file}.kubeconfig", self.server, pair)
 
-    def start_scheduler(self, fields: Json, name: str = "kube-scheduler") -> None:
-        """Start kube-scheduler; fields of KubeSchedulerConfiguration are laid over ours."""
+    def start_scheduler(self, fields: Json, name: str = "kube-scheduler", flags: Sequence[str] = ()) -> None:
+        """Start kube-scheduler; fields of KubeSchedulerConfiguration are laid over ours, flags follow ours."""
         configuration = scheduler_configuration(self.kubeconfig_for(name, "system:kube-scheduler"), fields)
         file = self.site.folder / f"{name}.yaml"
         file.write_text(json.dumps(configuration))
@@ -58,6 +58,7 @@ class ControlPlane:
                 f"--config={file}",
                 "--bind-address=127.0.0.1",
                 "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+                *flags,
             ],
         )
         self.daemons.wait_for(
@@ -91,8 +92,8 @@ def start(
         has_controllers: Whether the controller manager runs. Without it objects stay as they are written: no
             node is tainted for want of a heartbeat, no volume bound, no namespace given a service account.
         api_server_flags: Flags of kube-apiserver after ours.
-        dead_node_s: After how many seconds without a heartbeat a node counts as dead. Kubelets and kwok send one
-            every ten, so little time above that is enough for a few nodes only.
+        dead_node_s: After how many seconds without a heartbeat a node counts as dead. Kubelets and kwok send
+            one every ten, so little time above that is enough for a few nodes only.
 
     Raises:
         MissingPrerequisite: A program is not built.

@@ -1,10 +1,10 @@
 """What a pod on a fake node does, written as its annotations, and when it did it, read from them.
 
-The stages in `stages/` obey these annotations; each says there what it does. A pod's status has whole seconds only, so
-the stages keep the true times as annotations too.
+The stages in `stages/` obey these annotations; each says there what it does. A pod's status has whole seconds
+only, so the stages keep the true times as annotations too.
 """
 
-import datetime
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,20 +31,11 @@ class Times:
         return self.finished_s - self.started_s
 
 
-def pod_annotations(
-    *,
-    duration_s: float | None = None,
-    start_delay_s: float | None = None,
-    init_duration_s: float | None = None,
-    exit_code: int | None = None,
-    reason: str | None = None,
-    is_stubborn: bool = False,
-    cpu_cores: float | None = None,
-    memory_bytes: int | None = None,
-) -> dict[str, str]:
-    """The annotations of a pod that is to do this on a fake node.
+@dataclass(frozen=True, kw_only=True)
+class PodScript:
+    """What a pod does on a fake node.
 
-    Args:
+    Attributes:
         duration_s: How long its containers run. By default one second, or for ever with restartPolicy Always.
         start_delay_s: How long it is in ContainerCreating.
         init_duration_s: How long its first ordinary init container runs; by default no time.
@@ -54,17 +45,29 @@ def pod_annotations(
         cpu_cores: CPU that each container uses while it runs.
         memory_bytes: Memory that each container uses while it runs.
     """
-    wanted: dict[str, str | None] = {
-        f"{DOMAIN}/duration": _duration(duration_s),
-        f"{DOMAIN}/start-delay": _duration(start_delay_s),
-        f"{DOMAIN}/init-duration": _duration(init_duration_s),
-        f"{DOMAIN}/exit-code": None if exit_code is None else str(exit_code),
-        f"{DOMAIN}/reason": reason,
-        f"{DOMAIN}/ignores-term": "true" if is_stubborn else None,
-        f"{USE}cpu": None if cpu_cores is None else f"{cpu_cores * 1000:.0f}m",
-        f"{USE}memory": None if memory_bytes is None else str(memory_bytes),
-    }
-    return {name: value for name, value in wanted.items() if value is not None}
+
+    duration_s: float | None = None
+    start_delay_s: float | None = None
+    init_duration_s: float | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    is_stubborn: bool = False
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """It as the pod's annotations."""
+        wanted: dict[str, str | None] = {
+            f"{DOMAIN}/duration": _duration(self.duration_s),
+            f"{DOMAIN}/start-delay": _duration(self.start_delay_s),
+            f"{DOMAIN}/init-duration": _duration(self.init_duration_s),
+            f"{DOMAIN}/exit-code": None if self.exit_code is None else str(self.exit_code),
+            f"{DOMAIN}/reason": self.reason,
+            f"{DOMAIN}/ignores-term": "true" if self.is_stubborn else None,
+            f"{USE}cpu": None if self.cpu_cores is None else f"{self.cpu_cores * 1000:.0f}m",
+            f"{USE}memory": None if self.memory_bytes is None else str(self.memory_bytes),
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
 
 
 def times(annotations: Mapping[str, str] | None) -> Times:
@@ -78,4 +81,4 @@ def _duration(seconds: float | None) -> str | None:
 
 
 def _instant(text: str | None) -> float | None:
-    return datetime.datetime.fromisoformat(text).timestamp() if text else None
+    return dt.datetime.fromisoformat(text).timestamp() if text else None
