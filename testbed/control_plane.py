@@ -47,7 +47,7 @@ class ControlPlane:
         return self.authority.kubeconfig(self.site.folder / f"{file}.kubeconfig", self.server, pair)
 
     def start_scheduler(self, fields: Json, name: str = "kube-scheduler", flags: Sequence[str] = ()) -> None:
-        """Start kube-scheduler; fields of KubeSchedulerConfiguration are laid over ours, flags follow ours."""
+        """Start kube-scheduler: fields of KubeSchedulerConfiguration are laid over ours, flags added."""
         configuration = scheduler_configuration(self.kubeconfig_for(name, "system:kube-scheduler"), fields)
         file = self.site.folder / f"{name}.yaml"
         file.write_text(json.dumps(configuration))
