@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -112,10 +113,11 @@ def test_a_taken_port_is_one_line_and_leaves_nothing(monkeypatch: pytest.MonkeyP
         made.append(here)
         squatters.append(network.listen(here.hub, "0.0.0.0", 443))  # noqa: S104 - in the hub's own namespace
 
-    squatters: list[object] = []
+    squatters: list[socket.socket] = []
     monkeypatch.setattr(network, "make_hub", make_hub_with_a_squatter)
     with pytest.raises(ComponentFailed) as failure:
         clusters.start(BARE, owned=True)
+    squatters[0].close()
     said = str(failure.value)
     assert said.startswith("kube-apiserver ended (exit code 1): ")
     assert "address already in use" in said
