@@ -20,17 +20,20 @@ from testbed.programs import program_path
 from testbed.spec import Json
 
 NAME = "workflow-controller"
-METRICS_PORT = 9095  # 9090 by default, which is Prometheus' here
+METRICS_PORT = 9090  # the default
 RESTARTED = "testbed: the controller ended"
+RESTART_PAUSE_S = "1"
 
 # A crash of the controller must not end the loop, and the loop's end must not leave the controller.
-_LOOP = f"""
+# Its arguments: the seconds between end and start, the program, the program's arguments.
+LOOP = f"""
+pause_s=$1; shift
 trap '[ -z "$child" ] || kill "$child"; wait; exit 0' TERM
 while :; do
   "$@" & child=$!
   wait "$child"; code=$?; child=
   echo "{RESTARTED} with exit code $code; it is started again"
-  sleep 1
+  sleep "$pause_s"
 done
 """
 
@@ -57,7 +60,7 @@ def start(plane: ControlPlane, client: Client) -> None:
     plane.daemons.start(
         NAME,
         [
-            *("sh", "-c", _LOOP, "loop", program),
+            *("sh", "-c", LOOP, "loop", RESTART_PAUSE_S, program),
             f"--kubeconfig={plane.kubeconfig_for(NAME, account, *groups)}",
             f"--namespace={manifests.NAMESPACE}",
             f"--configmap={manifests.CONFIG_MAP}",
@@ -70,7 +73,7 @@ def start(plane: ControlPlane, client: Client) -> None:
             "DEFAULT_REQUEUE_TIME": "1s",  # the least that it allows
         },
     )
-    plane.daemons.wait_for("Argo's controller is ready", lambda: _is_ready(plane))
+    plane.daemons.wait_for("Argo's controller is ready", lambda: is_ready(plane))
 
 
 def configuration() -> Json:
@@ -103,7 +106,12 @@ def _established(client: Client, names: set[str]) -> bool:
     return names <= known
 
 
-def _is_ready(plane: ControlPlane) -> bool:
+def is_ready(plane: ControlPlane) -> bool:
+    """Whether a controller that was started a moment ago would look at a new workflow at once.
+
+    Raises:
+        ComponentFailed: It ended instead; the message has its last word.
+    """
     if restarts(plane):
         log = plane.site.log(NAME)
         said = log.read_text(errors="replace").split(RESTARTED)[0].strip().splitlines()
