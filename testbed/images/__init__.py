@@ -3,7 +3,8 @@
 from testbed.images.build import build_images, image_name, image_path
 from testbed.images.catalogue import IMAGES
 from testbed.images.compiled import compiled_program
-from testbed.images.containerd import import_image, place_images
+from testbed.images.containerd import import_image
+from testbed.images.store import place_images
 
 __all__ = [
     "IMAGES",

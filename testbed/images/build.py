@@ -1,11 +1,16 @@
-"""Building images: each once per content of what it is made of, and never half an image in the cache."""
+"""Building images: each once per content of what it is made of, and never half an image in the cache.
+
+What an image is made of is looked at once per process, so that its name stays what it was while somebody
+edits the checkout. If it changed before the image was built, the image is built as things are now, under its
+new name; so ask for the archive first, and for the name after it.
+"""
 
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
@@ -16,7 +21,12 @@ from testbed.images.catalogue import IMAGES, Image, LayerRecipe
 from testbed.images.mirror import architecture
 from testbed.images.upkeep import keep_newest
 
+ATTEMPTS = 3
 FREE_BYTES_TO_BUILD = 2 << 30  # the base system, its layer and an archive with both
+
+
+class _Changed(Exception):
+    """What an image is made of changed while it was built."""
 
 
 def image_name(name: str) -> str:
@@ -28,7 +38,7 @@ def image_name(name: str) -> str:
     Raises:
         MissingPrerequisite: The machine lacks what the image is made of.
     """
-    return f"docker.io/stowplan/{name}:{_image_key(IMAGES[name])}"
+    return f"docker.io/stowplan/{name}:{_image_key(name)}"
 
 
 def image_path(name: str, report: Report = print) -> Path:
@@ -42,14 +52,21 @@ def image_path(name: str, report: Report = print) -> Path:
         MissingPrerequisite: The machine lacks what the image is made of.
         ComponentFailed: It could not be built.
     """
-    image = IMAGES[name]
-    place = _folder() / f"{name}-{_image_key(image)}.tar"
-    if not place.is_file():
-        with exclusively(f"image-{name}"):
+    for _ in range(ATTEMPTS):
+        place = _folder() / f"{name}-{_image_key(name)}.tar"
+        try:
             if not place.is_file():
-                _build(image, place, report)
-    os.utime(place)  # the least recently used versions go first
-    return place
+                with exclusively(f"image-{name}"):
+                    if not place.is_file():
+                        _build(IMAGES[name], place, report)
+        except _Changed:
+            _layer_keys.cache_clear()
+            continue
+        os.utime(place)  # the least recently used versions go first
+        return place
+    raise ComponentFailed(
+        f"image {name}: what it is made of changed {ATTEMPTS} times while it was built; try again"
+    )
 
 
 def build_images(names: Iterable[str] = (), report: Report = print) -> dict[str, Path]:
@@ -89,7 +106,7 @@ def _layer(image: Image, number: int, scratch: Path, report: Report) -> archive.
     recipe = image.layers[number]
     half = scratch / f"layer-{number}"
     material = scratch / f"material-{number}"
-    key = _layer_key(recipe)
+    key = _layer_keys(image.name)[number]
     kept = _folder() / f"layer-{image.name}-{number}-{key}.tar"
     if recipe.is_kept and kept.is_file():
         os.utime(kept)
@@ -97,10 +114,8 @@ def _layer(image: Image, number: int, scratch: Path, report: Report) -> archive.
     material.mkdir()
     layer = archive.write_layer(half, recipe.entries(material, report))
     shutil.rmtree(material)
-    if _layer_key(recipe) != key:  # the name would lie about the content, for ever
-        raise ComponentFailed(
-            f"image {image.name}: what it is made of changed while it was built; build it again"
-        )
+    if _layer_key(recipe) != key:
+        raise _Changed  # the name would lie about the content, for ever
     if not recipe.is_kept:
         return layer
     half.rename(kept)
@@ -108,20 +123,19 @@ def _layer(image: Image, number: int, scratch: Path, report: Report) -> archive.
     return archive.Layer(kept)
 
 
-def _image_key(image: Image) -> str:
-    keys = (_layer_key(recipe).encode() for recipe in image.layers)
-    return content_hash(iter((repr(image.config).encode(), *keys)))
+def _image_key(name: str) -> str:
+    return content_hash(iter((repr(IMAGES[name].config).encode(), *map(str.encode, _layer_keys(name)))))
+
+
+@cache
+def _layer_keys(name: str) -> tuple[str, ...]:
+    return tuple(_layer_key(recipe) for recipe in IMAGES[name].layers)
 
 
 def _layer_key(recipe: LayerRecipe) -> str:
     def parts() -> Iterator[bytes]:
-        yield _our_source()
+        for name in ("archive.py", "catalogue.py"):
+            yield (Path(__file__).resolve().parent / name).read_bytes()
         yield from recipe.parts()
 
     return content_hash(parts())
-
-
-@lru_cache(maxsize=1)
-def _our_source() -> bytes:
-    here = Path(__file__).resolve().parent
-    return b"".join((here / name).read_bytes() for name in ("archive.py", "catalogue.py"))

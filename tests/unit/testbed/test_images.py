@@ -15,7 +15,7 @@ import pytest
 
 from testbed.cache import cache_folder
 from testbed.errors import ComponentFailed, MissingPrerequisite
-from testbed.images import archive, base, build, catalogue, compiled, containerd, mirror, upkeep, wheel
+from testbed.images import archive, base, build, catalogue, compiled, containerd, mirror, store, upkeep, wheel
 from testbed.images.archive import Config, Entry, Layer, file, folder, link, tree, write_archive, write_layer
 
 Tar = dict[str, tarfile.TarInfo]
@@ -54,9 +54,10 @@ def forget_what_was_found() -> None:
         compiled._compiler,
         mirror.mirror,
         mirror.architecture,
-        containerd._containerd_version,
+        containerd.containerd_version,
     ):
         found_once.cache_clear()
+    build._layer_keys.cache_clear()
 
 
 # ── archives ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,6 +178,8 @@ def test_what_an_image_is_made_of_decides_its_name(monkeypatch: pytest.MonkeyPat
     other = tmp_path / "busybox"
     other.write_bytes(b"another busybox")
     monkeypatch.setattr(catalogue, "_busybox", lambda: other)
+    assert build.image_name("busybox") == before  # while this process runs
+    build._layer_keys.cache_clear()
     assert build.image_name("busybox") != before
 
 
@@ -243,20 +246,39 @@ def test_a_failed_build_leaves_nothing(
     assert list((cache / "images").iterdir()) == []
 
 
-def test_an_image_whose_sources_change_meanwhile_is_not_kept(
+@pytest.mark.parametrize("changes", [1, 2])
+def test_an_image_whose_sources_change_meanwhile_is_built_as_they_are_then(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, changes: int
+) -> None:
+    moving_image(monkeypatch, changes)
+    first = build.image_name("moving")
+    place = build.image_path("moving", quiet)
+    assert build.image_name("moving") != first
+    assert list((cache / "images").iterdir()) == [place]
+    assert place.stem.removeprefix("moving-") == build.image_name("moving").partition(":")[2]
+    assert layers_of("moving")["state"].size == changes
+
+
+def test_an_image_whose_sources_keep_changing_is_given_up(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = [b"before"]
+    moving_image(monkeypatch, changes=9)
+    with pytest.raises(ComponentFailed, match=r"^image moving: what it is made of changed 3 times"):
+        build.image_path("moving", quiet)
+    assert list((cache / "images").iterdir()) == []
+
+
+def moving_image(monkeypatch: pytest.MonkeyPatch, changes: int) -> None:
+    """An image whose source grows by a byte while it is built, that many times."""
+    source = [b""]
 
     def entries(_scratch: Path, _report: base.Report) -> list[Entry]:
-        source[0] = b"after"
-        return []
+        seen = source[0]
+        source[0] = seen + b"x" if len(seen) < changes else seen
+        return [file("state", seen)]
 
     recipe = catalogue.LayerRecipe(lambda: iter(source), entries)
     monkeypatch.setitem(catalogue.IMAGES, "moving", catalogue.Image("moving", Config(), (recipe,)))
-    with pytest.raises(ComponentFailed, match="image moving: what it is made of changed while it was built"):
-        build.image_path("moving", quiet)
-    assert list((cache / "images").iterdir()) == []
 
 
 def test_too_little_space_is_told_before_building(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +344,7 @@ def test_a_static_program_needs_no_library() -> None:
     [
         ("gcc", "gcc libc6-dev", lambda: build.image_path("pause", quiet)),
         ("busybox", "busybox-static", lambda: build.image_path("busybox", quiet)),
-        ("containerd", "containerd", lambda: containerd.prepared_store(["busybox"], quiet)),
+        ("containerd", "containerd", lambda: store.prepared_store(["busybox"], quiet)),
     ],
 )
 def test_a_missing_program_is_named_with_its_package(
@@ -353,7 +375,7 @@ def test_a_missing_debootstrap_is_named(cache: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "needing", [lambda: base.base_system(quiet), lambda: containerd.prepared_store(["busybox"], quiet)]
+    "needing", [lambda: base.base_system(quiet), lambda: store.prepared_store(["busybox"], quiet)]
 )
 def test_without_root_the_line_says_so(
     cache: Path, monkeypatch: pytest.MonkeyPatch, needing: Callable[[], object]
