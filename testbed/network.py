@@ -47,6 +47,7 @@ def make_hub(site: Site) -> None:
         site.hub,
         f"address add {site.hub_address}/32 dev lo",
         f"address add {site.service_address}/32 dev lo",
+        f"address add {site.dns_address}/32 dev lo",
         "link set host up",
         f"route add {site.host_address}/32 dev host",
     )

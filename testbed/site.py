@@ -99,6 +99,11 @@ class Site:
         return f"10.{self.slot}.255.1"
 
     @property
+    def dns_address(self) -> str:
+        """Where pods ask for names. The hub has it and nobody listens: refused at once, not after seconds."""
+        return f"10.{self.slot}.255.10"
+
+    @property
     def whole_range(self) -> str:
         """All addresses of the cluster."""
         return f"10.{self.slot}.0.0/16"

@@ -90,7 +90,7 @@ def configuration(place: NodePlace, spec: RealNode, cores: int, memory_bytes: in
         # A dead kubelet is to be noticed in seconds.
         "nodeStatusUpdateFrequency": STATUS_EVERY,
         "nodeLeaseDurationSeconds": LEASE_S,
-        "clusterDNS": [place.site.service_address.rsplit(".", 1)[0] + ".10"],  # nothing answers there
+        "clusterDNS": [place.site.dns_address],
         "resolvConf": "",
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",

@@ -26,6 +26,9 @@ from testbed.spec import RealNode
 
 QUOTA_PERIOD_US = 100_000  # the kernel's and the kubelet's own
 LEAST_QUOTA_US = 1_000  # the kernel's
+# Under version 1 the machine's other processes are in the root group, where each weighs as much as the cluster's
+# pods together would (1024): a node would not get its cores on a machine that does a few other things.
+SHARES = 10 * 1024
 LEAST_MEMORY_BYTES = 64 << 20  # below, not even a pod's sandbox and a small program fit
 
 
@@ -74,6 +77,8 @@ def apply(place: NodePlace, spec: RealNode) -> DiskLimit:
         ComponentFailed: The kernel refused a limit.
     """
     cgroups.make(place.group, everywhere=True)
+    if cgroups.is_hybrid():
+        _write(cgroups.hierarchies()["cpu"] / place.site.control_group / "cpu.shares", str(SHARES))
     for hierarchy, file, value in settings(spec, hybrid=cgroups.is_hybrid()):
         _write(cgroups.hierarchies()[hierarchy] / place.group / file, value)
     if spec.disk_read_bytes_per_s is None and spec.disk_write_bytes_per_s is None:

@@ -37,6 +37,8 @@ KERNEL_PARAMETERS = {
     "kernel/keys/root_maxkeys": 1_000_000,
     "kernel/keys/root_maxbytes": 25_000_000,
 }
+# The machine's name server cannot be reached from the node, and asking it would take seconds to fail.
+RESOLVER = Path("/etc/resolv.conf")
 
 
 def make(place: NodePlace, daemons: Daemons) -> Daemon:
@@ -49,11 +51,10 @@ def make(place: NodePlace, daemons: Daemons) -> Daemon:
         # An empty folder stays on the machine: removing it would cut the mount of another cluster's node.
         Path(point).mkdir(parents=True, exist_ok=True)
         (place.folder / source).mkdir(parents=True, exist_ok=True)
-    parameters = place.folder / "parameters"
-    for name, value in KERNEL_PARAMETERS.items():
-        file = parameters / name
+    for point, content in _files(place).items():
+        file = _source(place, point)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{value}\n")
+        file.write_text(content)
     done = place.folder / "mounted"
     daemon = start_process(
         place,
@@ -65,10 +66,22 @@ def make(place: NodePlace, daemons: Daemons) -> Daemon:
     return daemon
 
 
+def _files(place: NodePlace) -> dict[str, str]:
+    """Files that are the node's own, and what is in them."""
+    files = {f"/proc/sys/{name}": f"{value}\n" for name, value in KERNEL_PARAMETERS.items()}
+    if RESOLVER.exists():
+        files[str(RESOLVER)] = f"nameserver {place.site.dns_address}\n"
+    return files
+
+
+def _source(place: NodePlace, point: str) -> Path:
+    return place.folder / "files" / point.removeprefix("/")
+
+
 def _script(place: NodePlace, done: Path) -> str:
     """Mounts are shared inside, as pods may see each other's (mount propagation), but not outside."""
     binds = {point: place.folder / source for point, source in FOLDERS.items()}
-    binds |= {f"/proc/sys/{name}": place.folder / "parameters" / name for name in KERNEL_PARAMETERS}
+    binds |= {point: _source(place, point) for point in _files(place)}
     lines = ["mount --make-rshared /"]
     lines += [f"mount --bind {shlex.quote(str(source))} {point}" for point, source in binds.items()]
     lines += [f": > {shlex.quote(str(done))}", "exec sleep infinity"]

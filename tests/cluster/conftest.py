@@ -19,7 +19,9 @@ from testbed.spec import GIB, ClusterSpec, FakeNodes, RealNode
 SPEC = ClusterSpec(
     real_nodes=(
         RealNode(cpus=1.0, memory_bytes=4 * GIB),
-        RealNode(cpus=0.5, memory_bytes=2 * GIB),
+        RealNode(
+            cpus=0.5, memory_bytes=2 * GIB, disk_read_bytes_per_s=20 << 20, disk_write_bytes_per_s=10 << 20
+        ),
     ),
     fake_nodes=(FakeNodes(count=100),),
     argo=True,
