@@ -7,7 +7,7 @@ cores, with the API server's memory:
     full      in use after 15 s,  1.1 GB   a workflow with a wrong type is refused
 
 The full ones also refuse more than 200 templates and more than 200 tasks in a DAG, less than is to be tested.
-The price of the minimal ones is known and tested: a workflow with a wrong type, such as YAML's `name: n`,
+The price of the minimal ones is known and tested: a workflow with a wrong type, such as YAML's `name: no`,
 which is the boolean *false*, takes the controller down again and again until it is deleted.
 """
 
