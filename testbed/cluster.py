@@ -72,6 +72,8 @@ def start(spec: ClusterSpec, name: str | None = None, *, owned: bool) -> Cluster
         ComponentFailed: A part did not come up; what was started before is taken down again.
     """
     prerequisites.check(spec)
+    if spec.prometheus:
+        monitoring.fetch()
     sweep.sweep_orphans()
     site = claim(name, owned=owned)
     watching = keeper.watch(site) if owned else None

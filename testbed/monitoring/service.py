@@ -29,7 +29,6 @@ def start(plane: ControlPlane, spec: ClusterSpec) -> None:
         MissingPrerequisite: Debian's packages cannot be had.
         ComponentFailed: One ended, or was not ready in time.
     """
-    debian.fetch()
     for number in range(1, len(spec.real_nodes) + 1):
         _start_exporter(plane, number)
     client = api.connect(plane.site.kubeconfig)
