@@ -1,12 +1,32 @@
 """What a test cluster consists of, as plain values: real nodes, fake nodes, services beside them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.errors import MissingPrerequisite
+
 GIB = 1 << 30
 
 Json = dict[str, Any]
+
+
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
+
+
+def taint(text: str) -> Json:
+    """A taint as manifests have it, from `key=value:Effect` or `key:Effect`.
+
+    Raises:
+        MissingPrerequisite: It is not of that form.
+    """
+    found = _TAINT.fullmatch(text)
+    if found is None:
+        raise MissingPrerequisite(
+            f"{text!r} is no taint: write key=value:Effect, with NoSchedule, PreferNoSchedule or NoExecute"
+        )
+    return {name: value for name, value in found.groupdict().items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
