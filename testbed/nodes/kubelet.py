@@ -19,7 +19,7 @@ from testbed.daemons import Daemon
 from testbed.nodes import own_mounts, runtime
 from testbed.nodes.place import NodePlace
 from testbed.programs import program_path
-from testbed.spec import Json, RealNode
+from testbed.spec import Json, RealNode, taint
 
 PORT = 10250
 STATUS_EVERY = "2s"
@@ -100,13 +100,6 @@ def configuration(place: NodePlace, spec: RealNode, cores: int, memory_bytes: in
         "kubeAPIBurst": API_QPS,
         "eventRecordQPS": 0,  # every event is recorded: tests read them
     }
-
-
-def taint(text: str) -> Json:
-    """A taint from `key=value:Effect` or `key:Effect`."""
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return {"key": key, "effect": effect} | ({"value": value} if value else {})
 
 
 def start(place: NodePlace, plane: ControlPlane, keeper: Daemon, labels: Mapping[str, str]) -> Daemon:

@@ -26,8 +26,8 @@ from testbed.spec import RealNode
 
 QUOTA_PERIOD_US = 100_000  # the kernel's and the kubelet's own
 LEAST_QUOTA_US = 1_000  # the kernel's
-# Under version 1 the machine's other processes are in the root group, where each weighs as much as the cluster's
-# pods together would (1024): a node would not get its cores on a machine that does a few other things.
+# Under version 1 the machine's other processes are in the root group, and each of them weighs as much there as
+# all pods of the cluster together would (1024): a node would lack its cores beside a few busy ones.
 SHARES = 10 * 1024
 LEAST_MEMORY_BYTES = 64 << 20  # below, not even a pod's sandbox and a small program fit
 
@@ -75,25 +75,27 @@ def apply(place: NodePlace, spec: RealNode) -> DiskLimit:
 
     Raises:
         ComponentFailed: The kernel refused a limit.
+        MissingPrerequisite: The machine has no CPU or memory controller.
     """
     cgroups.make(place.group, everywhere=True)
     if cgroups.is_hybrid():
-        _write(cgroups.hierarchies()["cpu"] / place.site.control_group / "cpu.shares", str(SHARES))
-    for hierarchy, file, value in settings(spec, hybrid=cgroups.is_hybrid()):
-        _write(cgroups.hierarchies()[hierarchy] / place.group / file, value)
-    if spec.disk_read_bytes_per_s is None and spec.disk_write_bytes_per_s is None:
+        _write(_root_of("cpu") / place.site.control_group / "cpu.shares", str(SHARES))
+    for controller, file, value in settings(spec, hybrid=cgroups.is_hybrid()):
+        _write(_root_of(controller) / place.group / file, value)
+    disk = disk_of(place.site.folder)
+    if disk is None or (spec.disk_read_bytes_per_s is None and spec.disk_write_bytes_per_s is None):
         return DiskLimit.NONE
     if cgroups.is_hybrid():
-        return DiskLimit.CONTAINER if "blkio" in cgroups.hierarchies() else DiskLimit.NONE
+        return DiskLimit.CONTAINER if _hierarchy_of("blkio") else DiskLimit.NONE
     throttle = cgroups.unified() / place.group / "io.max"
     if not throttle.exists():
         return DiskLimit.NONE
-    _write(throttle, io_max(disk_of(place.site.folder), spec))
+    _write(throttle, io_max(disk, spec))
     return DiskLimit.NODE
 
 
 def settings(spec: RealNode, *, hybrid: bool) -> list[tuple[str, str, str]]:
-    """What the CPU quota and the memory limit are, as hierarchy, file and value."""
+    """What the CPU quota and the memory limit are, as controller, file and value."""
     quota_us = round(spec.cpus * QUOTA_PERIOD_US)
     if hybrid:
         return [
@@ -102,8 +104,8 @@ def settings(spec: RealNode, *, hybrid: bool) -> list[tuple[str, str, str]]:
             ("memory", "memory.limit_in_bytes", str(spec.memory_bytes)),
         ]
     return [
-        ("unified", "cpu.max", f"{quota_us} {QUOTA_PERIOD_US}"),
-        ("unified", "memory.max", str(spec.memory_bytes)),
+        ("cpu", "cpu.max", f"{quota_us} {QUOTA_PERIOD_US}"),
+        ("memory", "memory.max", str(spec.memory_bytes)),
     ]
 
 
@@ -115,24 +117,35 @@ def io_max(disk: tuple[int, int], spec: RealNode) -> str:
     )
 
 
-def disk_of(path: Path) -> tuple[int, int]:
-    """Major and minor number of the whole disk that holds a path; throttles work on disks, not on partitions.
+def disk_of(path: Path) -> tuple[int, int] | None:
+    """Major and minor number of the whole disk that holds a path; None where no disk does, as on tmpfs.
 
-    Raises:
-        MissingPrerequisite: The path is not on a block device, as on tmpfs.
+    Throttles work on disks, not on partitions.
     """
     device = path.stat().st_dev
     entry = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if not entry.exists():
-        raise MissingPrerequisite(
-            f"{path} is not on a disk, so a node's disk cannot be throttled: "
-            "name a cache folder on one with STOWPLAN_CACHE, or give the nodes no disk_..._bytes_per_s"
-        )
+        return None
     folder = entry.resolve()
     if (folder / "partition").exists():
         folder = folder.parent
     major, minor = (folder / "dev").read_text().split(":")
     return int(major), int(minor)
+
+
+def _hierarchy_of(controller: str) -> Path | None:
+    """The root of the version 1 hierarchy with a controller; several may share one (`cpu,cpuacct`)."""
+    found = (root for name, root in cgroups.hierarchies().items() if controller in name.split(","))
+    return next(found, None)
+
+
+def _root_of(controller: str) -> Path:
+    root = _hierarchy_of(controller) if cgroups.is_hybrid() else cgroups.unified()
+    if root is None:
+        raise MissingPrerequisite(
+            f"no control group hierarchy has the controller {controller}: mount one below {cgroups.ROOT}"
+        )
+    return root
 
 
 def _write(file: Path, value: str) -> None:

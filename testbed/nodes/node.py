@@ -123,7 +123,10 @@ def start(plane: ControlPlane, number: int, spec: RealNode, images: Sequence[str
     kubelet.prepare(place, spec, plane)
     node = RunningNode(place, spec, plane, disk_limit, keeper)
     if not node.disk_throttled and (spec.disk_read_bytes_per_s or spec.disk_write_bytes_per_s):
-        _log.warning("%s: this kernel cannot throttle its disk, so it runs without", node.name)
+        _log.warning(
+            "%s: its disk cannot be throttled (no blkio or io controller, or not on a disk): it runs without",
+            node.name,
+        )
     node.start_runtime()
     runtime.import_images(place, images)
     node.start_kubelet()

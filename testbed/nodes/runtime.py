@@ -34,9 +34,11 @@ def prepare(place: NodePlace, spec: RealNode, disk_limit: limits.DiskLimit) -> P
     networks.mkdir(parents=True, exist_ok=True)
     (networks / "10-pods.conflist").write_text(json.dumps(cni.configuration(place)))
     base_spec: Path | None = None
-    if disk_limit is limits.DiskLimit.CONTAINER:
+    disk = limits.disk_of(place.site.folder)
+    if disk is not None and disk_limit is limits.DiskLimit.CONTAINER:
         base_spec = place.folder / "container.json"
-        base_spec.write_text(json.dumps(throttled_container(spec, limits.disk_of(place.site.folder))))
+        default = subprocess.run(["ctr", "oci", "spec"], capture_output=True, text=True, check=True)
+        base_spec.write_text(json.dumps(throttled(json.loads(default.stdout), spec, disk)))
     file = place.folder / "containerd.toml"
     file.write_text(configuration(place, base_spec, restrict_oom_score=not may_lower_oom_score()))
     return file
@@ -75,23 +77,22 @@ disabled_plugins = {json.dumps(UNUSED)}
 """
 
 
-def throttled_container(spec: RealNode, disk: tuple[int, int]) -> Json:
-    """A container as containerd makes it by default, with the node's disk limits on it.
+def throttled(container: Json, spec: RealNode, disk: tuple[int, int]) -> Json:
+    """A container with the node's disk limits on it.
 
     Source: OCI runtime specification 1.0, config-linux (block IO).
     """
-    default = subprocess.run(["ctr", "oci", "spec"], capture_output=True, text=True, check=True)
-    container: Json = json.loads(default.stdout)
-    limits_by_key = {
+    rates = {
         "throttleReadBpsDevice": spec.disk_read_bytes_per_s,
         "throttleWriteBpsDevice": spec.disk_write_bytes_per_s,
     }
-    container["linux"]["resources"]["blockIO"] = {
+    block_io = {
         key: [{"major": disk[0], "minor": disk[1], "rate": rate}]
-        for key, rate in limits_by_key.items()
+        for key, rate in rates.items()
         if rate is not None
     }
-    return container
+    linux = container["linux"]
+    return container | {"linux": linux | {"resources": linux.get("resources", {}) | {"blockIO": block_io}}}
 
 
 def start(place: NodePlace, daemons: Daemons, keeper: Daemon) -> Daemon:
