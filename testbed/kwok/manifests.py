@@ -12,7 +12,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 
 from testbed.programs.catalogue import KUBERNETES_VERSION
-from testbed.spec import FakeNodes, Json
+from testbed.spec import FakeNodes, Json, taint
 
 USER = "stowplan:kwok"
 FAKE_NODE = "kwok.x-k8s.io/node"  # this annotation, with the value `fake`, gives a node to kwok
@@ -101,7 +101,7 @@ def _node(group: FakeNodes, index: int, address: str, now: dt.datetime) -> Json:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "annotations": {FAKE_NODE: "fake"}, "labels": labels | dict(group.labels)},
-        "spec": {"taints": [_taint(taint) for taint in group.taints]},
+        "spec": {"taints": [taint(text) for text in group.taints]},
         "status": {
             "capacity": dict(group.allocatable),
             "allocatable": dict(group.allocatable),
@@ -136,10 +136,3 @@ def _condition(kind: str, status: str, reason: str, now: dt.datetime) -> Json:
         "lastHeartbeatTime": instant,
         "lastTransitionTime": instant,
     }
-
-
-def _taint(text: str) -> Json:
-    """A taint from `key=value:Effect`, or from `key:Effect`."""
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return {"key": key, "value": value, "effect": effect}

@@ -129,7 +129,7 @@ def test_a_node_is_created_ready_with_what_was_asked_for() -> None:
     assert node["status"]["allocatable"] == node["status"]["capacity"] == {"cpu": "3", "pods": "7"}
     assert node["spec"]["taints"] == [
         {"key": "a", "value": "b", "effect": "NoSchedule"},
-        {"key": "c", "value": "", "effect": "NoExecute"},
+        {"key": "c", "effect": "NoExecute"},
     ]
     assert node["metadata"]["annotations"] == {kwok.FAKE_NODE: "fake"}
     (ready,) = (c for c in node["status"]["conditions"] if c["type"] == "Ready")
