@@ -26,8 +26,8 @@ from testbed.spec import RealNode
 
 QUOTA_PERIOD_US = 100_000  # the kernel's and the kubelet's own
 LEAST_QUOTA_US = 1_000  # the kernel's
-# Under version 1 the machine's other processes are in the root group, and each of them weighs as much there as
-# all pods of the cluster together would (1024): a node would lack its cores beside a few busy ones.
+# Under version 1 the machine's other processes are in the root group, and each of them weighs as much as
+# all pods of the cluster together do (1024): a node would lack its cores beside some busy ones.
 SHARES = 10 * 1024
 LEAST_MEMORY_BYTES = 64 << 20  # below, not even a pod's sandbox and a small program fit
 
