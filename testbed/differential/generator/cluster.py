@@ -95,5 +95,5 @@ def _service(world: World, number: int) -> Manifest:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": f"service-{number}", "namespace": world.pick(world.namespaces)},
-        "spec": {"clusterIP": "None", "selector": selector},
+        "spec": {"clusterIP": "None", "clusterIPs": ["None"], "selector": selector, "ports": [{"port": 80}]},
     }

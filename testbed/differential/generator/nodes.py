@@ -38,6 +38,17 @@ IMAGES: Final[dict[str, int]] = {
 }
 """Images by name, with their sizes in bytes."""
 
+_ZONES: Final = ("za", "zb", "zc")
+_LABELS: Final[dict[str, tuple[float, tuple[str, ...]]]] = {
+    BETA_ZONE: (0.1, _ZONES),
+    BETA_REGION: (0.05, ("east", "west")),
+    "disk": (0.8, ("ssd", "hdd", "nvme")),
+    "generation": (0.7, ("1", "2", "5", "10", "007", "x1", "9223372036854775808")),
+    "topology.gke.io/zone": (0.1, _ZONES),
+    "topology.ebs.csi.aws.com/zone": (0.1, _ZONES),
+    "empty": (0.2, ("",)),
+}
+"""Further labels: how likely each is, and its values."""
 _MEMORY: Final = ("8Gi", "16G", "24Gi", "31.5Gi", "65536Mi", "68719476736")
 _TIGHT_CPU: Final = ("250m", "0.5", "999m", "1", "1500m", "2")
 _TIGHT_MEMORY: Final = ("128Mi", "256M", "512Mi", "1Gi", "1000000k")
@@ -73,28 +84,17 @@ def node(world: World, number: int, name: str) -> Manifest:
 def _labels(world: World, number: int, name: str) -> dict[str, str]:
     labels: dict[str, str] = {}
     if world.chance(0.97):
-        labels[HOST] = name
+        labels[HOST] = name if world.chance(0.99) else world.pick(world.nodes)
     if world.chance(0.93):
         zone = world.zones[number % len(world.zones)] if world.chance(0.8) else world.pick(world.zones)
         labels[ZONE] = zone
         if world.chance(0.9):
             labels[REGION] = "east" if zone in ("za", "zb") else "west"
-    if world.chance(0.1):
-        labels[BETA_ZONE] = world.pick(world.zones)
-    if world.chance(0.05):
-        labels[BETA_REGION] = world.pick(("east", "west"))
     if world.chance(0.85):
         labels["rack"] = f"r{number % 7}"
-    if world.chance(0.8):
-        labels["disk"] = world.pick(("ssd", "hdd", "nvme"))
-    if world.chance(0.7):
-        labels["generation"] = world.pick(("1", "2", "5", "10", "007", "x1", "9223372036854775808"))
-    if world.chance(0.1):
-        labels["topology.gke.io/zone"] = world.pick(world.zones)
-    if world.chance(0.1):
-        labels["topology.ebs.csi.aws.com/zone"] = world.pick(world.zones)
-    if world.chance(0.2):
-        labels["empty"] = ""
+    for key, (probability, values) in _LABELS.items():
+        if world.chance(probability):
+            labels[key] = world.pick(values)
     return labels
 
 

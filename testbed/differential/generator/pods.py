@@ -104,9 +104,20 @@ def _relate(world: World, spec: Manifest, labels: dict[str, str], *, is_bound: b
 
 def _volumes(world: World, namespace: str, metadata: Manifest, *, is_bound: bool) -> list[Manifest]:
     sources: list[Manifest] = []
-    kinds: list[str] = []
     if world.has("restrictions"):
         sources += [inline_disk(world) for _ in range(world.pick((1, 1, 2)))]
+    for kind in _claim_kinds(world):
+        if is_bound and kind in ("wait", "static", "odd"):
+            kind = "reach"  # noqa: PLW2901  (a pod that runs has its volumes)
+        sources.append({"persistentVolumeClaim": {"claimName": claim_for(world, namespace, kind)}})
+    if world.has("binding", 0.06):
+        claim = ephemeral_claim(world, metadata, f"v{len(sources)}", is_bound=is_bound)
+        sources.append({"ephemeral": claim})
+    return sources
+
+
+def _claim_kinds(world: World) -> list[str]:
+    kinds: list[str] = []
     if world.has("restrictions", 0.15):
         kinds.append("alone")
     if world.has("limits"):
@@ -117,13 +128,6 @@ def _volumes(world: World, namespace: str, metadata: Manifest, *, is_bound: bool
         kinds.append("zone")
     if world.has("binding"):
         kinds += world.some(("reach", "wait", "static", "static", "moved"), 1, 2)
-        if world.chance(0.06):
-            kinds.append("odd")
-        if not is_bound and world.chance(0.06):
-            place = f"v{len(sources)}"
-            sources.append({"ephemeral": ephemeral_claim(world, namespace, metadata["name"], place, metadata["uid"])})
-    for kind in kinds:
-        if is_bound and kind in ("wait", "static", "odd"):
-            kind = "reach"  # noqa: PLW2901  (a pod that runs has its volumes)
-        sources.append({"persistentVolumeClaim": {"claimName": claim_for(world, namespace, kind)}})
-    return sources
+    if world.has("binding", 0.06):
+        kinds.append("odd")
+    return kinds

@@ -1,7 +1,7 @@
 """Containers and what they ask for: every term of kube-scheduler's arithmetic of requests.
 
-Init containers, sidecars, overhead, pod-level resources, extended resources, huge pages, resizes in place; and
-host ports, which belong to containers.
+Init containers, sidecars, overhead, pod-level resources, extended resources, huge pages, resizes in place;
+and host ports, which belong to containers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_containers(world: World, spec: Manifest) -> None:
         _container(world, f"c{number}", is_heavy=is_heavy) for number in range(world.pick((1, 1, 1, 2, 3)))
     ]
     takes_ports = [*spec["containers"]]
-    if is_heavy and world.chance(0.5) or world.chance(0.03):
+    if (is_heavy and world.chance(0.5)) or world.chance(0.03):
         spec["initContainers"] = []
         for number in range(world.rng.randint(1, 3)):
             one = _container(world, f"i{number}", is_heavy=is_heavy)
@@ -84,15 +84,7 @@ def _container(world: World, name: str, *, is_heavy: bool) -> Manifest:
     if world.chance(0.8):
         requests["memory"] = world.pick(memory)
     if is_heavy:
-        if world.chance(0.1):
-            limits["memory"] = requests.pop("memory", "256Mi")
-        if world.chance(0.2):
-            requests["ephemeral-storage"] = world.pick(("0", "50Mi", "2Gi"))
-        if world.chance(0.25):
-            limits[world.pick(EXTENDED)] = world.pick(("0", "1", "2"))
-        if world.chance(0.12) and (requests or limits):
-            limits["hugepages-2Mi"] = world.pick(("2Mi", "64Mi", "100Mi"))
-            requests.setdefault("cpu", "100m")
+        _ask_for_more(world, requests, limits)
     resources: Manifest = {}
     if requests:
         resources["requests"] = requests
@@ -104,6 +96,19 @@ def _container(world: World, name: str, *, is_heavy: bool) -> Manifest:
     if resources:
         one["resources"] = resources
     return one
+
+
+def _ask_for_more(world: World, requests: dict[str, str], limits: dict[str, str]) -> None:
+    """Add what few containers ask for; limits stand in for requests that are not named."""
+    if world.chance(0.1):
+        limits["memory"] = requests.pop("memory", "256Mi")
+    if world.chance(0.2):
+        requests["ephemeral-storage"] = world.pick(("0", "50Mi", "2Gi"))
+    if world.chance(0.25):
+        limits[world.pick(EXTENDED)] = world.pick(("0", "1", "2"))
+    if world.chance(0.12):
+        limits["hugepages-2Mi"] = world.pick(("2Mi", "64Mi", "100Mi"))
+        requests.setdefault("cpu", "100m")  # huge pages come only with cpu or memory
 
 
 def _ports(world: World, *, on_host: bool) -> list[Manifest]:
@@ -146,11 +151,19 @@ def resize_status(world: World, spec: Manifest) -> Manifest:
     """Return the status of a running pod whose resources are being changed in place."""
     statuses: list[Manifest] = []
     for one in spec["containers"]:
-        status: Manifest = {"name": one["name"], "image": "img", "imageID": "", "ready": True, "restartCount": 0}
+        status: Manifest = {
+            "name": one["name"],
+            "image": "img",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+        }
         status["state"] = {"running": {}}
         asked = one.get("resources", {}).get("requests", {})
         if asked and world.chance(0.8):
-            status["allocatedResources"] = {name: _other(world, name, amount) for name, amount in asked.items()}
+            status["allocatedResources"] = {
+                name: _other(world, name, amount) for name, amount in asked.items()
+            }
         if asked and world.chance(0.8):
             status["resources"] = {
                 "requests": {name: _other(world, name, amount) for name, amount in asked.items()}

@@ -11,7 +11,9 @@ Kinds of claims, by what they put to the test:
 * `moved`: bound to a volume of an in-tree plugin that has moved to CSI.
 * `odd`: whatever may be wrong with a claim: unbound, lost, being deleted, half bound, its volume missing …
 
-Free volumes all differ in size: among equals kube-scheduler takes whichever its hash table yields first.
+Free volumes all differ in size, no claim has two volumes reserved for it, and no two reported capacities of a
+class overlap: among such, kube-scheduler takes whichever its hash table yields first, and so contradicts itself
+from one call to the next.
 """
 
 from __future__ import annotations
@@ -66,13 +68,16 @@ def _class(world: World, name: str) -> str:
 
 
 def _add_free_volumes(world: World) -> None:
+    reserved: set[tuple[str, str]] = set()
     for size in world.rng.sample(range(100, 1000), world.rng.randint(8, 25)):
         if world.chance(0.5):
             place: Manifest | None = {
                 "matchExpressions": [{"key": HOST, "operator": "In", "values": [world.pick(world.nodes)]}]
             }
         elif world.chance(0.6):
-            place = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": world.some(world.zones, 1, 2)}]}
+            place = {
+                "matchExpressions": [{"key": ZONE, "operator": "In", "values": world.some(world.zones, 1, 2)}]
+            }
         else:
             place = node_term(world, with_fields=False) if world.chance(0.7) else None
         one = volume(world, size_bytes=size * _MIB, storage_class="local", place=place)
@@ -82,9 +87,15 @@ def _add_free_volumes(world: World) -> None:
             one["metadata"]["labels"] = {"tier": world.pick(("fast", "slow"))}
         if world.chance(0.08):
             one["status"] = {"phase": world.pick(("Released", "Failed", "Pending"))}
-        if world.chance(0.08):
-            reserved = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": world.pick(world.namespaces)}
-            one["spec"]["claimRef"] = {**reserved, "name": world.pick(("static-0", "static-1", "other"))}
+        holder = (world.pick(world.namespaces), world.pick(("static-0", "static-1", "other")))
+        if world.chance(0.08) and holder not in reserved:
+            reserved.add(holder)
+            one["spec"]["claimRef"] = {
+                "kind": "PersistentVolumeClaim",
+                "apiVersion": "v1",
+                "namespace": holder[0],
+                "name": holder[1],
+            }
         world.early.append(one)
 
 
@@ -97,29 +108,35 @@ def _add_capacities(world: World) -> None:
         "spec": {"storageCapacity": world.chance(0.85)},
     }
     world.early.append(driver)
-    for number in range(world.rng.randint(0, 6)):
-        one: Manifest = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSIStorageCapacity",
-            "metadata": {"name": f"room-{number}", "namespace": world.pick(world.namespaces)},
-            "storageClassName": world.pick(("wait-room", "wait-room", "wait-any")),
-        }
-        if world.chance(0.9):
-            one["capacity"] = world.pick(("0", "100Mi", "500Mi", "2Gi"))
-        if world.chance(0.3):
-            one["maximumVolumeSize"] = world.pick(("50Mi", "300Mi", "3Gi"))
-        if world.chance(0.95):
-            key, values = world.pick(((ZONE, world.zones), ("rack", ("r0", "r1", "r2", "r3"))))
-            one["nodeTopology"] = (
-                {"matchLabels": {key: world.pick(values)}}
-                if world.chance(0.7)
-                else {"matchExpressions": [{"key": key, "operator": "In", "values": world.some(values, 1, 2)}]}
-            )
-        world.early.append(one)
+    for storage_class in ("wait-room", "wait-any"):
+        zones = world.some(world.zones, 0, len(world.zones))
+        while zones:
+            count = world.pick((1, 1, 2))
+            world.early.append(_capacity(world, storage_class, zones[:count]))
+            del zones[:count]
+
+
+def _capacity(world: World, storage_class: str, zones: list[str]) -> Manifest:
+    """Return what a driver reports of some zones. No two overlap: kube-scheduler takes either then."""
+    one: Manifest = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": f"room-{world.number()}", "namespace": world.pick(world.namespaces)},
+        "storageClassName": storage_class,
+    }
+    if world.chance(0.9):
+        one["capacity"] = world.pick(("0", "100Mi", "500Mi", "2Gi"))
+    if "capacity" in one and world.chance(0.3):  # without, the scores of kube-scheduler 1.37 panic
+        one["maximumVolumeSize"] = world.pick(("50Mi", "300Mi", "3Gi"))
+    if len(zones) == 1 and world.chance(0.7):
+        one["nodeTopology"] = {"matchLabels": {ZONE: zones[0]}}
+    elif world.chance(0.95):
+        one["nodeTopology"] = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": zones}]}
+    return one
 
 
 def add_csi(world: World) -> None:
-    """Add the drivers that the pods' volumes turned out to use; the driver of `wait-room` is there already."""
+    """Add drivers; that of `wait-room` is there as soon as its class is."""
     for name in (*_DRIVERS, *_MOVED_DRIVERS):
         if world.chance(0.4):
             spec: Manifest = {}
@@ -163,22 +180,24 @@ def csi_nodes(world: World) -> list[Manifest]:
                 "spec": {"drivers": drivers},
             }
         )
+    return [*made, *_attachments(world)] if is_tight else made
+
+
+def _attachments(world: World) -> list[Manifest]:
     volumes = [one["metadata"]["name"] for one in world.early if one["kind"] == "PersistentVolume"]
-    if volumes and is_tight:
-        for number in range(world.rng.randint(0, 10)):
-            made.append(
-                {
-                    "apiVersion": "storage.k8s.io/v1",
-                    "kind": "VolumeAttachment",
-                    "metadata": {"name": f"attached-{number}"},
-                    "spec": {
-                        "attacher": world.pick(_DRIVERS),
-                        "nodeName": world.pick(world.nodes),
-                        "source": {"persistentVolumeName": world.pick(volumes)},
-                    },
-                }
-            )
-    return made
+    return [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "VolumeAttachment",
+            "metadata": {"name": f"attached-{number}"},
+            "spec": {
+                "attacher": world.pick(_DRIVERS),
+                "nodeName": world.pick(world.nodes),
+                "source": {"persistentVolumeName": world.pick(volumes)},
+            },
+        }
+        for number in range(world.rng.randint(0, 10) if volumes else 0)
+    ]
 
 
 def claim_for(world: World, namespace: str, kind: str) -> str:
@@ -188,7 +207,9 @@ def claim_for(world: World, namespace: str, kind: str) -> str:
         return world.pick(known)
     name = f"{kind}-{len(known)}"
     known.append(name)
-    claim = _claim(namespace, name, modes=["ReadWriteOnce"], size=world.pick(("1Mi", "50Mi", "150Mi", "450Mi")))
+    claim = _claim(
+        namespace, name, modes=["ReadWriteOnce"], size=world.pick(("1Mi", "50Mi", "150Mi", "450Mi"))
+    )
     match kind:
         case "wait":
             claim["spec"]["storageClassName"] = _class(
@@ -226,7 +247,9 @@ def _bind(world: World, claim: Manifest, kind: str) -> Manifest:
     """Bind a claim to a new volume of its kind; return the volume, which is among the objects."""
     place = node_term(world, with_fields=False) if kind == "reach" else None
     if kind == "reach" and world.chance(0.5):
-        place = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": world.some(world.zones, 1, 2)}]}
+        place = {
+            "matchExpressions": [{"key": ZONE, "operator": "In", "values": world.some(world.zones, 1, 2)}]
+        }
     if kind == "moved":
         one = moved_volume(world, storage_class="", place=place)
     else:
@@ -289,21 +312,25 @@ def _make_odd(world: World, claim: Manifest) -> bool:
     return False
 
 
-def ephemeral_claim(world: World, namespace: str, pod: str, volume_name: str, uid: str) -> Manifest:
-    """Return the source of an ephemeral volume; its claim is among the objects, mostly made for this pod."""
+def ephemeral_claim(world: World, pod: Manifest, volume_name: str, *, is_bound: bool) -> Manifest:
+    """Return the source of an ephemeral volume of a pod, of which its metadata are given.
+
+    Its claim is among the objects, mostly made for this pod; that of a pod that runs always is, and is bound.
+    """
     spec: Manifest = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "20Mi"}},
         "storageClassName": _class(world, world.pick(("wait-zone", "wait-any"))),
     }
-    if world.chance(0.9):
-        claim = _claim(namespace, f"{pod}-{volume_name}", modes=["ReadWriteOnce"], size="20Mi")
+    if is_bound or world.chance(0.9):
+        name = f"{pod['name']}-{volume_name}"
+        claim = _claim(pod["namespace"], name, modes=["ReadWriteOnce"], size="20Mi")
         claim["spec"]["storageClassName"] = spec["storageClassName"]
-        owner = uid if world.chance(0.85) else "another-pod"
+        owner = pod["uid"] if is_bound or world.chance(0.85) else "another-pod"
         claim["metadata"]["ownerReferences"] = [
-            {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": owner, "controller": True}
+            {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": owner, "controller": True}
         ]
-        if world.chance(0.4):
+        if is_bound or world.chance(0.4):
             claim["spec"]["storageClassName"] = ""
             _bind(world, claim, world.pick(("reach", "limit")))
         world.early.append(claim)

@@ -56,13 +56,13 @@ def volume(
 def zone_labels(world: World) -> dict[str, str]:
     """Return zone or region labels of a volume: stable or beta, one value or several."""
     values = {
-        ZONE: (*world.zones, "za__zb", "za__ zc", "zx", "za__"),
+        ZONE: (*world.zones, "za__zb", "zb__zc", "zx", "za____zb"),
         REGION: ("east", "west", "east__west"),
         BETA_ZONE: (*world.zones, "zb__zc"),
         BETA_REGION: ("east", "west"),
     }
     keys = world.pick(((ZONE,), (ZONE,), (ZONE, REGION), (REGION,), (BETA_ZONE,), (BETA_REGION, ZONE)))
-    return {key: world.pick(values[key]).replace(" ", "") for key in keys}
+    return {key: world.pick(values[key]) for key in keys}
 
 
 def moved_volume(world: World, *, storage_class: str, place: Manifest | None) -> Manifest:
@@ -105,7 +105,10 @@ def inline_disk(world: World) -> Manifest:
             target = f"iqn.2001-04.com.example:{disk}"
             return {"iscsi": {"targetPortal": portal, "iqn": target, "lun": 0, **read_only}}
         case _:
-            source: Manifest = {"image": disk, "monitors": world.some(("m1:6789", "m2:6789", "m3:6789"), 1, 2)}
+            source: Manifest = {
+                "image": disk,
+                "monitors": world.some(("m1:6789", "m2:6789", "m3:6789"), 1, 2),
+            }
             if world.chance(0.4):
                 source["pool"] = world.pick(("rbd", "other"))
             return {"rbd": {**source, **read_only}}

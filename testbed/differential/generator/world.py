@@ -1,7 +1,7 @@
-"""What the parts of the generator share: the source of chance, how much of what is wanted, and what is there.
+"""What the parts of the generator share: the source of chance, how much is wanted of what, what is there.
 
-A cluster in which everything happens everywhere refuses every pod for five reasons at once, and then no single
-filter is ever put to the test. So each cluster has an *emphasis*, one filter whose features are common there,
+A cluster in which everything happens everywhere refuses every pod for five reasons at once, and no single
+filter is put to the test. So each cluster has an *emphasis*, one filter whose features are common there,
 while all others are rare: what that filter alone refuses then decides the verdict of many nodes.
 """
 
@@ -74,10 +74,8 @@ def dials_for(emphasis: str) -> dict[str, float]:
     """
     if emphasis not in EMPHASES:
         raise ValueError(f"emphasis is {emphasis!r}; use one of {', '.join(EMPHASES)}")
-    if emphasis == "everything":
-        dials = dict.fromkeys(FEATURES, _FAIR)
-    else:
-        dials = dict.fromkeys(FEATURES, _RARE) | dict.fromkeys(EMPHASES[emphasis], _COMMON)
+    usual = _FAIR if emphasis == "everything" else _RARE
+    dials = {feature: _COMMON if feature in EMPHASES[emphasis] else usual for feature in FEATURES}
     for feature in ("gates", "devices"):  # they refuse every node, and so hide all else
         dials[feature] = 0.4 if feature in EMPHASES[emphasis] else _RARELY_ANYTHING
     return dials

@@ -106,15 +106,22 @@ class CompiledFilters:
             is_out = one.ruled_out()
             if is_out is not None:
                 first[is_out & (first >= 0)] = bit.bit_length()
-        for bit, one in self._filters:
+        for bit, one in sorted(self._filters, key=lambda known: not known[1].is_gate):
             if one.rejects_pod:
                 first[first >= 0] = bit.bit_length()
                 break
         return first
 
+    def refusing_bits(self) -> NDArray[np.int32]:
+        """Return every filter that refuses each row, shape (capacity,): bit k for `FILTERS[k]`."""
+        bits = self._bits & np.int32(_NO_NODE - 1)
+        for row, beside in self._beside.items():
+            bits[row] |= beside
+        return bits
+
     def all_refusing(self, row: int) -> tuple[str, ...]:
         """Return the names of every filter that refuses a row, in order."""
-        bits = int(self._bits[row]) | self._beside.get(row, 0)
+        bits = int(self.refusing_bits()[row])
         return tuple(name for name in FILTERS if bits & bit_of(name))
 
     def counts(self) -> dict[str, int]:

@@ -72,6 +72,8 @@ class NodeFilter(ABC):
     watches: ClassVar[ChangeKind] = ChangeKind(0)
     """What else than its own node makes the filter compile again (STORAGE, NAMESPACE, NODE)."""
     is_row_filter: ClassVar[bool] = True
+    is_gate: ClassVar[bool] = False
+    """Whether it keeps the pod from being looked at (PreEnqueue), and so is named before all others."""
     follows_pods: ClassVar[bool] = False
     """Whether bound and removed pods can change what it says."""
 

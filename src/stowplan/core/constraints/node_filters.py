@@ -37,6 +37,8 @@ _UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffec
 class _WholePod(NodeFilter):
     """A filter that refuses every node or none."""
 
+    is_gate: ClassVar[bool] = True
+
     @property
     def rejects_pod(self) -> bool:
         """Always: nodes do not matter."""

@@ -125,6 +125,15 @@ class NodeVolumeLimits(NodeFilter):
                     held.add((volume.csi_driver, volume.csi_handle))
         return held
 
+    def _has_foreign_claim(self, pod: BoundPod) -> bool:
+        """Tell whether the claim of an ephemeral volume of `pod` is another's: it cannot be counted."""
+        for volume in pod.shape.volumes:
+            if volume.is_ephemeral and volume.claim is not None:
+                claim = self._state.storage.claims.get((pod.shape.namespace, volume.claim))
+                if claim is not None and claim.owner_pod_uid != volume.pod_uid:
+                    return True
+        return False
+
     def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Refuse nodes that cannot attach them."""
         numbers = row_numbers(self._state, rows)
@@ -197,19 +206,13 @@ class NodeVolumeLimits(NodeFilter):
         bounded = {driver: limit for driver, limit in limits.items() if limit is not None}
         if not bounded:
             return None
+        if any(map(self._has_foreign_claim, beside)):
+            return "a pod that is nominated for this node has a claim that was not made for it"
         held = set[_Volume]() if is_empty else self._held_by((*self._state.pods_on[row].values(), *beside))
         new = wanted - held
         if not is_empty:
             held |= storage_tables(self._state).attached.get(node_name, set())
-        for driver in sorted({driver for driver, _ in new}):
-            limit = bounded.get(driver)
-            if limit is None:
-                continue
-            attached = sum(other == driver for other, _ in held)
-            added = sum(other == driver for other, _ in new)
-            if attached + added > limit:
-                return f"{driver} attaches at most {limit} volumes here; {attached} are, the pod adds {added}"
-        return None
+        return _excess(new, held, bounded)
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Refuse nodes that could not attach them even if they had none."""
@@ -230,3 +233,14 @@ class NodeVolumeLimits(NodeFilter):
         node = self._state.node(row)
         csi_node = self._state.storage.csi_nodes.get(node.name)
         return self._problem(row, node.name, csi_node) or "too many volumes"
+
+
+def _excess(new: set[_Volume], held: set[_Volume], bounded: dict[str, int]) -> str | None:
+    """Say which driver cannot attach `new` volumes beside those `held`; None: all can."""
+    for driver in sorted({driver for driver, _ in new} & bounded.keys()):
+        limit = bounded[driver]
+        attached = sum(other == driver for other, _ in held)
+        added = sum(other == driver for other, _ in new)
+        if attached + added > limit:
+            return f"{driver} attaches at most {limit} volumes here; {attached} are, the pod adds {added}"
+    return None

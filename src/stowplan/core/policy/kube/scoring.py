@@ -13,6 +13,8 @@ default, so that runs differ by policy and not by which nodes were looked at) sc
 scheduler's adaptive rule: all below 100 nodes, else max(5, 50 − nodes/125) per cent, at least 100 nodes,
 starting where the last search ended.
 
+A pod that is nominated for a node (`status.nominatedNodeName`) goes there whenever it is feasible.
+
 Not scored here: DynamicResources, whose filter refuses what it must.
 """
 
@@ -261,11 +263,23 @@ class KubeScoring(NodeRule):
     def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:
         """Return the weighted sum of the plugins, by row."""
         self.feed.catch_up()
+        promised = self._promised_row(task.task.shape, filters)
+        if promised >= 0:
+            only = np.full(self.state.capacity, -np.inf)
+            only[promised] = 0.0
+            return only
         score = self._of(task.task.shape)
         if self._percentage == MAX_NODE_SCORE or self.state.node_count < _FEWEST_NODES:
             return score.total(filters.feasible)
         sampled = self._sample(filters.feasible)
         return np.where(sampled, score.total(sampled), -np.inf)
+
+    def _promised_row(self, shape: PodShape, filters: CompiledFilters) -> int:
+        """Return the row that the pod is nominated for if that is feasible, else −1: it is tried first."""
+        if not shape.own_nomination:
+            return -1
+        row = self.state.row(self.state.nominations.node_of(shape.own_nomination) or "")
+        return row if row >= 0 and filters.feasible[row] else -1
 
     def contributions(self, task: PendingTask, row: int) -> Mapping[str, float]:
         """Return the weighted score of each plugin."""

@@ -1,0 +1,113 @@
+"""A case with kube-scheduler's verdict, small enough to be kept as a file and checked without the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from stowplan.core.constraints import FILTERS, CompiledFilters
+from stowplan.kube.manifest import load_objects
+from testbed.differential.comparison import Scoring
+from testbed.differential.generator import Manifest
+from testbed.differential.oracle import Verdicts
+from testbed.differential.tally import Mismatch
+
+__all__ = ["Expected", "KeptCase", "expected_of", "ours", "read_case", "write_case"]
+
+
+class Expected(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is said of one pod.
+
+    Attributes:
+        refused: By filter, the nodes that it refuses when it is asked alone, sorted.
+        first: By node that is refused, the filter that is named.
+        best: The nodes with the highest score, sorted.
+    """
+
+    refused: dict[str, list[str]] = {}
+    first: dict[str, str] = {}
+    best: list[str] = []
+
+
+class KeptCase(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One kept case.
+
+    Attributes:
+        note: What was wrong when it was found.
+        kind: The kind of mismatch.
+        filter: The filter that differed, where it was one.
+        seed: The case that it was shrunk from.
+        objects: The objects.
+        pods: kube-scheduler's verdict by pod.
+    """
+
+    note: str
+    kind: str
+    filter: str
+    seed: int
+    objects: list[Manifest]
+    pods: dict[str, Expected]
+
+
+def expected_of(verdicts: Verdicts) -> dict[str, Expected]:
+    """Return what kube-scheduler says, by pod."""
+    said: dict[str, Expected] = {}
+    for key, verdict in verdicts.pods.items():
+        places = np.flatnonzero(verdicts.mask(verdict.feasible))
+        best = [
+            verdicts.nodes[place]
+            for place, total in zip(places, verdict.total, strict=False)
+            if total == max(verdict.total)
+        ]
+        said[key] = Expected(
+            {name: sorted(nodes) for name, nodes in sorted(verdicts.refused_by(key).items())},
+            {node: name for node, name in verdicts.first_of(key).items() if name is not None},
+            sorted(best),
+        )
+    return said
+
+
+def ours(objects: Sequence[Manifest]) -> dict[str, Expected]:
+    """Return what we say, by pod."""
+    loaded = load_objects(objects)
+    state = loaded.state
+    scoring = Scoring(loaded)
+    said: dict[str, Expected] = {}
+    for index, pod in enumerate(loaded.pending):
+        compiled = CompiledFilters(state, pod.shape)
+        refused: dict[str, list[str]] = {}
+        for name, row in sorted(state.rows()):
+            for one in compiled.all_refusing(row):
+                refused.setdefault(one, []).append(name)
+        first = {name: int(compiled.refused_by[row]) for name, row in state.rows()}
+        totals = np.where(compiled.feasible, scoring.totals(index, compiled), -np.inf)
+        best = [name for name, row in state.rows() if compiled.feasible[row] and totals[row] == totals.max()]
+        said[pod.key] = Expected(
+            dict(sorted(refused.items())),
+            {name: FILTERS[number - 1] for name, number in first.items() if number},
+            sorted(best),
+        )
+    return said
+
+
+def write_case(folder: Path, mismatch: Mismatch, objects: Sequence[Manifest], verdicts: Verdicts) -> Path:
+    """Write a shrunk case into `folder` and return the file."""
+    where = f"{mismatch.pod} on {', '.join(mismatch.nodes)}"
+    note = f"{where}: we said {mismatch.ours}; kube-scheduler {mismatch.theirs}"
+    case = KeptCase(note, mismatch.kind, mismatch.filter, mismatch.seed, list(objects), expected_of(verdicts))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{(mismatch.filter or mismatch.kind).lower()}-{mismatch.seed}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(case), indent=1) + b"\n")
+    return path
+
+
+def read_case(path: Path) -> KeptCase:
+    """Read a kept case.
+
+    Raises:
+        msgspec.ValidationError: the file is not one.
+    """
+    return msgspec.json.decode(path.read_bytes(), type=KeptCase)
