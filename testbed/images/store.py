@@ -7,8 +7,8 @@ everything else (blobs, unpacked layers) is hard-linked. That is safe because co
 digest and never writes to it again, and because an unpacked layer is only ever a lower layer of an overlay
 file system, which writes elsewhere. A node that removes an image removes its own links.
 
-A store for a new set begins as a copy of the last one, so that only what is new is unpacked: with a new wheel
-that is Stowplan's own layer, not Debian below it.
+A store for a new set begins as a copy of the one that has most in common with it, so that only what is new is
+unpacked: with a new wheel that is Stowplan's own layer, not Debian below it.
 
 Nodes made so share one page cache for the files of images; the group that reads a page first is charged.
 """
@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
@@ -40,6 +40,7 @@ _COPIED = (
     "io.containerd.metadata.v1.bolt/meta.db",
     f"io.containerd.snapshotter.v1.{SNAPSHOTTER}/metadata.db",
 )
+_NAMES = "names"  # in a store: the images that it has, one per line
 
 
 def place_images(names: Iterable[str], root: Path, report: Report = print) -> None:
@@ -72,7 +73,7 @@ def prepared_store(names: Iterable[str], report: Report = print) -> Path:
         place = _place(wanted)  # what an image is made of may have changed before it was built
         with exclusively("image-store"):
             if not place.is_dir():
-                _fill(place, archives, report)
+                _fill(place, wanted, archives, report)
     os.utime(place)
     return place
 
@@ -83,12 +84,9 @@ def _place(names: Iterable[str]) -> Path:
     return cache_folder() / "images" / f"store-{version}-{images}"
 
 
-def _fill(place: Path, archives: dict[str, Path], report: Report) -> None:
+def _fill(place: Path, names: Sequence[str], archives: dict[str, Path], report: Report) -> None:
     start = time.monotonic()
-    made_by_this_containerd = place.name.rpartition("-")[0] + "-*"
-    earlier = max(
-        place.parent.glob(made_by_this_containerd), key=lambda store: store.stat().st_mtime, default=None
-    )
+    earlier = _most_in_common(place, names)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
         half = Path(scratch) / "root"
         if earlier is not None:
@@ -99,9 +97,21 @@ def _fill(place: Path, archives: dict[str, Path], report: Report) -> None:
                 if full_name not in present:
                     import_archive(socket, archive, full_name)
             remove_all_but(socket, archives)
+        (half / _NAMES).write_text("\n".join(names))
         half.rename(place)
-    keep_newest(place.parent, made_by_this_containerd)
+    keep_newest(place.parent, "store-*")
     report(f"image store with {len(archives)} images: {time.monotonic() - start:.1f} s")
+
+
+def _most_in_common(place: Path, names: Iterable[str]) -> Path | None:
+    """Of the stores by the same containerd, the one with most of the named images; of these the newest."""
+
+    def rank(store: Path) -> tuple[int, float]:
+        common = set(names).intersection((store / _NAMES).read_text().splitlines())
+        return len(common), store.stat().st_mtime
+
+    same_containerd = place.name.rpartition("-")[0] + "-*"
+    return max(place.parent.glob(same_containerd), key=rank, default=None)
 
 
 def _copy(store: Path, root: Path) -> None:
