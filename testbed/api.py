@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx2
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.codecs import from_dict
 from lightkube.resources.core_v1 import Node, Pod, ServiceAccount
@@ -12,11 +13,17 @@ from testbed.spec import Json
 from testbed.waiting import wait_for
 
 PARALLEL_REQUESTS = 8
+LONGEST_REQUEST_S = 60.0  # to delete hundreds of pods by collection is one request
 
 
 def connect(kubeconfig: Path) -> Client:
     """A client with the rights of that kubeconfig; it must be closed after use."""
-    return Client(KubeConfig.from_file(kubeconfig), trust_env=False, field_manager="stowplan-testbed")
+    return Client(
+        KubeConfig.from_file(kubeconfig),
+        timeout=httpx2.Timeout(LONGEST_REQUEST_S),
+        trust_env=False,
+        field_manager="stowplan-testbed",
+    )
 
 
 def create_all(client: Client, objects: Iterable[Json]) -> None:
