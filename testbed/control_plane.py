@@ -172,6 +172,7 @@ def _start_api_server(plane: ControlPlane, signing: KeyPair, more_flags: Sequenc
             f"--service-cluster-ip-range={site.service_range}",
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",
+            "--delete-collection-workers=8",  # one by default
             "--allow-privileged=true",
             *more_flags,
         ],
