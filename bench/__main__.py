@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from bench.harness import Row
 from bench.limits import check, read_limits
 from bench.report import DOCS_FILE, Result, number, read_results, render, this_machine, write_result
+from testbed.errors import MissingPrerequisite
 
 
 class Module(Protocol):
@@ -55,11 +56,17 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def run_module(name: str, *, quick: bool) -> list[Row] | None:
-    """Run one module, print its rows, keep them unless `quick`; None when it failed (with its traceback)."""
+    """Run one module, print its rows, keep them unless `quick`; None when it failed.
+
+    What the machine lacks is told on one line, any other failure with its traceback.
+    """
     print(f"{name}:", flush=True)
     try:
         module = cast("Module", importlib.import_module(f"bench.{name}"))
         rows = module.run(quick=quick)
+    except MissingPrerequisite as missing:
+        print(f"  not measured: {missing}", file=sys.stderr)
+        return None
     except Exception:  # noqa: BLE001 - the other modules still run; the exit code tells that this one failed
         traceback.print_exc()
         return None

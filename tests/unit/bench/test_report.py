@@ -1,6 +1,8 @@
 """Limits, results on disk, the generated page, and the command."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -9,6 +11,7 @@ from bench import __main__ as command
 from bench.harness import Row
 from bench.limits import Limit, Measured, Operator, check, read_limits
 from bench.report import DOCS_FILE, Machine, Result, read_results, render, write_result
+from testbed.errors import MissingPrerequisite
 
 MACHINE = Machine("A CPU", 2, 24, "6.1.0", "3.11.7", {"numpy": "2.4.6"})
 ROW = Row(
@@ -93,3 +96,16 @@ def test_modules_are_selected_by_the_start_of_their_names() -> None:
 def test_failing_module_is_shown_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.run_module("no_such_module", quick=True) is None
     assert "ModuleNotFoundError" in capsys.readouterr().err
+
+
+def test_what_the_machine_lacks_is_told_on_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(**_: object) -> None:
+        raise MissingPrerequisite("not root: use sudo")
+
+    module = ModuleType("bench.needs_root")
+    monkeypatch.setattr(module, "run", lacks, raising=False)
+    monkeypatch.setitem(sys.modules, "bench.needs_root", module)
+    assert command.run_module("needs_root", quick=True) is None
+    assert capsys.readouterr().err == "  not measured: not root: use sudo\n"
