@@ -1,7 +1,7 @@
 """A case that shows a mismatch, made as small as it goes while it still shows the same one.
 
-Delta debugging (A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input, 2002): first over
-objects, then over the fields of each that is left. A step is kept when the objects are still valid and show a
+Delta debugging (A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input, 2002): first
+objects go, then fields of those that are left. A step is kept when the objects are still valid and show a
 mismatch of the same kind and filter; whatever else they show does not count.
 """
 

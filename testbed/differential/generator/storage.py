@@ -12,8 +12,7 @@ Kinds of claims, by what they put to the test:
 * `odd`: whatever may be wrong with a claim: unbound, lost, being deleted, half bound, its volume missing …
 
 Free volumes all differ in size, no claim has two volumes reserved for it, and no two reported capacities of a
-class overlap: among such, kube-scheduler takes whichever its hash table yields first, and so contradicts itself
-from one call to the next.
+class overlap: of such, kube-scheduler takes whichever its hash table yields first, and so contradicts itself.
 """
 
 from __future__ import annotations
