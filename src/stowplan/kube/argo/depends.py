@@ -1,0 +1,297 @@
+"""The `depends` language of DAG tasks: `A.Succeeded && (B.Failed || !C)`.
+
+Two things follow from an expression, and they are not the same. A task **waits** for every task that its
+expression names, whatever the operators: even `A || B` waits for both. Only then is the expression
+**evaluated**, and where it is false the task is omitted. A bare name stands for `(A.Succeeded || A.Skipped ||
+A.Daemoned)`, with `Errored` and `Failed` added as A's `continueOn` says.
+
+Source: Argo Workflows 4.0, `workflow/common/ancestry.go` (which names are found), `dag.go`
+(evaluateDependsLogic), the precedence of expr-lang (`?:` < `||` < `&&` < `==`, `!=` < `!`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from math import prod
+from typing import Final
+
+__all__ = ["Depends", "DependsError", "Result", "Terms", "dependencies_as_depends", "parse_depends"]
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<result>[a-zA-Z0-9][-a-zA-Z0-9]*?\.[A-Z][a-zA-Z]+)|(?P<name>[a-zA-Z0-9][-a-zA-Z0-9]*)"
+    r"|(?P<operator>&&|\|\||==|!=|[!()?:]))",
+    re.ASCII,
+)
+_BRUTE_FORCE: Final = 256  # combinations of results that are tried one by one
+_DEEPEST: Final = 100  # nested parentheses and negations
+_MANY_OPERANDS: Final = 20  # joined with && by `dependencies`, shown in full below this
+
+
+class Result(StrEnum):
+    """What can be asked of a task that is fulfilled."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    ERRORED = "Errored"
+    SKIPPED = "Skipped"
+    OMITTED = "Omitted"
+    DAEMONED = "Daemoned"
+    ANY_SUCCEEDED = "AnySucceeded"
+    ALL_FAILED = "AllFailed"
+
+
+_OF_ITEMS: Final = frozenset({Result.ANY_SUCCEEDED, Result.ALL_FAILED})
+_BARE: Final = frozenset({Result.SUCCEEDED, Result.SKIPPED, Result.DAEMONED})
+
+Results = frozenset[Result]
+"""What holds of one task at once (of a group whose items succeeded: Succeeded and AnySucceeded)."""
+
+Terms = Mapping[str, Results]
+"""By task, the results that hold of it."""
+
+
+class DependsError(ValueError):
+    """An expression that is not of the language; the message says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    task: str
+    accepted: Results
+
+    def holds(self, terms: Terms) -> bool:
+        return not self.accepted.isdisjoint(terms[self.task])
+
+
+@dataclass(frozen=True, slots=True)
+class _Not:
+    inner: _Expression
+
+    def holds(self, terms: Terms) -> bool:
+        return not self.inner.holds(terms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Junction:
+    parts: tuple[_Expression, ...]
+    is_and: bool
+
+    def holds(self, terms: Terms) -> bool:
+        values = (part.holds(terms) for part in self.parts)
+        return all(values) if self.is_and else any(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    left: _Expression
+    right: _Expression
+
+    def holds(self, terms: Terms) -> bool:
+        return self.left.holds(terms) == self.right.holds(terms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    test: _Expression
+    then: _Expression
+    other: _Expression
+
+    def holds(self, terms: Terms) -> bool:
+        return (self.then if self.test.holds(terms) else self.other).holds(terms)
+
+
+_Expression = _Term | _Not | _Junction | _Equal | _Choice
+
+
+def _tasks_of(expression: _Expression) -> Iterator[str]:
+    match expression:
+        case _Term(task):
+            yield task
+        case _Not(inner):
+            yield from _tasks_of(inner)
+        case _Junction(parts):
+            for part in parts:
+                yield from _tasks_of(part)
+        case _Equal(left, right):
+            yield from _tasks_of(left)
+            yield from _tasks_of(right)
+        case _Choice(test, then, other):
+            for part in (test, then, other):
+                yield from _tasks_of(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """A parsed expression.
+
+    `tasks` are the tasks that must be fulfilled first, in order of appearance. `of_items` are those of them
+    that are asked for `AnySucceeded` or `AllFailed`, which only a fan-out has.
+    """
+
+    text: str
+    tasks: tuple[str, ...]
+    of_items: frozenset[str]
+    _expression: _Expression
+
+    def holds(self, terms: Terms) -> bool:
+        """Tell whether the task runs, given what became of each of `tasks`."""
+        return self._expression.holds(terms)
+
+    def outcomes(self, possible: Mapping[str, tuple[Results, ...]]) -> frozenset[bool]:
+        """Return the values that the expression can take when tasks may end in any of their `possible` ways.
+
+        Exact while the ways number few; a larger conjunction or disjunction is taken apart and its parts are
+        treated as independent, which can only add a value.
+        """
+        return _outcomes(self._expression, possible)
+
+
+def _outcomes(expression: _Expression, possible: Mapping[str, tuple[Results, ...]]) -> frozenset[bool]:
+    names = tuple(dict.fromkeys(_tasks_of(expression)))
+    if prod(len(possible[name]) for name in names) <= _BRUTE_FORCE:
+        ways = product(*(possible[name] for name in names))
+        return frozenset(expression.holds(dict(zip(names, way, strict=True))) for way in ways)
+    match expression:
+        case _Not(inner):
+            return frozenset(not value for value in _outcomes(inner, possible))
+        case _Junction(parts, is_and):
+            found = [_outcomes(part, possible) for part in parts]
+            decided = not is_and  # one part with this value decides the whole
+            whole: set[bool] = set()
+            if any(decided in values for values in found):
+                whole.add(decided)
+            if all((not decided) in values for values in found):
+                whole.add(not decided)
+            return frozenset(whole)
+        case _:
+            return frozenset({True, False})
+
+
+class _Parser:
+    """Recursive descent over the tokens."""
+
+    def __init__(self, text: str, bare: Callable[[str], Results]) -> None:
+        self.tokens = list(self._scan(text))
+        self.position = 0
+        self.depth = 0
+        self.bare = bare
+        self.tasks: dict[str, None] = {}
+        self.of_items: set[str] = set()
+
+    @staticmethod
+    def _scan(text: str) -> Iterator[tuple[str, str]]:
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            match = _TOKEN.match(text, position)
+            if match is None or match.lastgroup is None:
+                raise DependsError(
+                    f"it cannot be read from {text[position:].strip()[:20]!r} on; write task names, "
+                    "task.Result, &&, ||, ! and parentheses"
+                )
+            yield match.lastgroup, match[match.lastgroup]
+            position = match.end()
+
+    def _next(self) -> tuple[str, str]:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
+
+    def _take(self, operator: str) -> bool:
+        if self._next() == ("operator", operator):
+            self.position += 1
+            return True
+        return False
+
+    def whole(self) -> _Expression:
+        expression = self.choice()
+        kind, text = self._next()
+        if kind != "end":
+            raise DependsError(f"{text!r} follows where an operator is due; join the tasks with && or ||")
+        return expression
+
+    def choice(self) -> _Expression:
+        test = self.junction(is_and=False)
+        if not self._take("?"):
+            return test
+        then = self.choice()
+        if not self._take(":"):
+            raise DependsError("a '?' has no ':'; write condition ? then : otherwise")
+        return _Choice(test, then, self.choice())
+
+    def junction(self, *, is_and: bool) -> _Expression:
+        below: Callable[[], _Expression] = self.equality if is_and else lambda: self.junction(is_and=True)
+        parts = [below()]
+        while self._take("&&" if is_and else "||"):
+            parts.append(below())
+        return parts[0] if len(parts) == 1 else _Junction(tuple(parts), is_and)
+
+    def equality(self) -> _Expression:
+        left = self.unary()
+        while True:
+            if self._take("=="):
+                left = _Equal(left, self.unary())
+            elif self._take("!="):
+                left = _Not(_Equal(left, self.unary()))
+            else:
+                return left
+
+    def unary(self) -> _Expression:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise DependsError(f"it nests deeper than {_DEEPEST}; write it flatter")
+        try:
+            if self._take("!"):
+                return _Not(self.unary())
+            if self._take("("):
+                inner = self.choice()
+                if not self._take(")"):
+                    raise DependsError("a '(' is not closed; add the ')'")
+                return inner
+            return self.term()
+        finally:
+            self.depth -= 1
+
+    def term(self) -> _Expression:
+        kind, text = self._next()
+        if kind not in ("name", "result"):
+            raise DependsError(
+                f"{text!r} stands where a task is due; name one" if text else "it ends early; name a task"
+            )
+        self.position += 1
+        task, _, asked = text.partition(".")
+        self.tasks.setdefault(task)
+        if kind == "name":
+            return _Term(task, self.bare(task))
+        if asked not in tuple(Result):
+            raise DependsError(f"{text!r} asks for no known result; write one of {', '.join(Result)}")
+        if Result(asked) in _OF_ITEMS:
+            self.of_items.add(task)
+        return _Term(task, frozenset({Result(asked)}))
+
+
+def _bare(continue_on: Mapping[str, Results], task: str) -> Results:
+    extra = continue_on.get(task)
+    return _BARE | extra if extra else _BARE
+
+
+def parse_depends(text: str, continue_on: Mapping[str, Results] | None = None) -> Depends:
+    """Parse the `depends` of a task.
+
+    `continue_on` holds the failures that a bare name accepts, by task (`Failed`, `Errored`).
+
+    Raises:
+        DependsError: the text is not an expression of the language.
+    """
+    parser = _Parser(text, lambda task: _bare(continue_on or {}, task))
+    expression = parser.whole()
+    return Depends(text, tuple(parser.tasks), frozenset(parser.of_items), expression)
+
+
+def dependencies_as_depends(names: tuple[str, ...], continue_on: Mapping[str, Results]) -> Depends:
+    """Return what a list of `dependencies` stands for: all of them, as bare names."""
+    parts = tuple(_Term(name, _bare(continue_on, name)) for name in names)
+    text = " && ".join(names[:_MANY_OPERANDS]) + (" && …" if len(names) > _MANY_OPERANDS else "")
+    expression = parts[0] if len(parts) == 1 else _Junction(parts, is_and=True)
+    return Depends(text, tuple(dict.fromkeys(names)), frozenset(), expression)
