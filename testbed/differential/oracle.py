@@ -85,6 +85,8 @@ class PodVerdict(msgspec.Struct, frozen=True):
         scores: Weighted and normalized scores of each score plugin that did not skip, in the same order.
         unscored: Why there are no scores, where a score plugin failed or panicked (which would have crashed
             kube-scheduler); the rest of the verdict stands.
+        failed: What a filter said that did not refuse but failed: kube-scheduler then gives up this attempt to
+            place the pod, whatever other nodes there are. The node counts as refused by that plugin.
         reasons: Why; empty unless asked for.
     """
 
@@ -96,6 +98,7 @@ class PodVerdict(msgspec.Struct, frozen=True):
     total: tuple[int, ...] = ()
     scores: dict[str, tuple[int, ...]] = {}
     unscored: str = ""
+    failed: str = ""
     reasons: tuple[Refusal, ...] = ()
 
 
@@ -300,4 +303,5 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | {"GOTRACEBACK": "single"}
+    """What Go's runtime reads: garbage collected rarely costs less, and a limit keeps that modest."""
+    return {"GOGC": "400", "GOMEMLIMIT": "1GiB"} | os.environ

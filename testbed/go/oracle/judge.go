@@ -58,6 +58,7 @@ func (o *oracle) judge(found *objects, hasScores, hasReasons bool) (any, error) 
 }
 
 func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, hasScores, hasReasons bool) (err error) {
+	o.panics.begin()
 	defer o.panics.caught(&err)
 	verdict := &podVerdict{
 		Refused:  map[string]bitmap{},
@@ -231,6 +232,10 @@ func (j *judge) askAll(pod *corev1.Pod, state *framework.CycleState) ([]fwk.Node
 	}
 	j.at = stepPod
 	left, status, _ := j.whole.RunPreFilterPlugins(j.ctx, state, pod)
+	if err := j.panics.first(); err != nil {
+		return nil, err
+	}
+	j.noteFailure(status)
 	if !status.IsSuccess() && status.Plugin() != "" {
 		return nil, j.nameForAll(status.Plugin())
 	}
@@ -243,6 +248,7 @@ func (j *judge) askAll(pod *corev1.Pod, state *framework.CycleState) ([]fwk.Node
 			plugin = j.rulesOut(index)
 		} else if status := j.whole.RunFilterPluginsWithNominatedPods(j.ctx, state, pod, node); !status.IsSuccess() {
 			plugin = status.Plugin()
+			j.noteFailure(status)
 		} else {
 			feasible = append(feasible, node)
 			j.verdict.Feasible.set(index)
@@ -254,6 +260,13 @@ func (j *judge) askAll(pod *corev1.Pod, state *framework.CycleState) ([]fwk.Node
 		j.verdict.First[index] = j.number[plugin]
 	}
 	return feasible, nil
+}
+
+// noteFailure keeps the first status that is no refusal but an error: kube-scheduler then gives the attempt up.
+func (j *judge) noteFailure(status *fwk.Status) {
+	if j.verdict.Failed == "" && !status.IsSuccess() && !status.IsRejected() {
+		j.verdict.Failed = status.Message()
+	}
 }
 
 func (j *judge) nameForAll(plugin string) error {
@@ -290,7 +303,11 @@ func (j *judge) score(pod *corev1.Pod, state *framework.CycleState, feasible []f
 }
 
 func (j *judge) tryScore(pod *corev1.Pod, state *framework.CycleState, feasible []fwk.NodeInfo) error {
-	if status := j.whole.RunPreScorePlugins(j.ctx, state, pod, feasible); !status.IsSuccess() {
+	status := j.whole.RunPreScorePlugins(j.ctx, state, pod, feasible)
+	if err := j.panics.first(); err != nil {
+		return err
+	}
+	if !status.IsSuccess() {
 		return status.AsError()
 	}
 	byNode, status := j.whole.RunScorePlugins(j.ctx, state, pod, feasible)

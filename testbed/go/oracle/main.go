@@ -14,19 +14,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 )
 
 const (
-	casesReadAhead = 4 // the client sends the next case before it reads an answer: neither may wait for the other
-	pipeBytes      = 1 << 20
-	// A case leaves a few MB of garbage; collected rarely, it costs less. The limit keeps two oracles side by
-	// side modest.
-	collectAtPercent  = 400
-	memoryLimitBytes  = 1 << 30
+	casesReadAhead    = 4 // the client sends the next case before it reads an answer: neither may wait for the other
+	pipeBytes         = 1 << 20
 	exitCodeOnFailure = 1
 )
 
@@ -55,6 +50,7 @@ type podVerdict struct {
 	Total    []int64            `json:"total,omitempty"`
 	Scores   map[string][]int64 `json:"scores,omitempty"`
 	Unscored string             `json:"unscored,omitempty"`
+	Failed   string             `json:"failed,omitempty"`
 	Reasons  []refusal          `json:"reasons,omitempty"`
 }
 
@@ -88,8 +84,6 @@ func (b bitmap) has(index int) bool { return b[index/8]&(1<<(index%8)) != 0 }
 
 func main() {
 	klog.SetLogger(logr.Discard())
-	debug.SetGCPercent(collectAtPercent)
-	debug.SetMemoryLimit(memoryLimitBytes)
 	if err := serve(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "filter-oracle: %v\n", err)
 		os.Exit(exitCodeOnFailure)

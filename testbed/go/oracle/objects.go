@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -59,22 +60,21 @@ func readObjects(kindNames []string, raw []json.RawMessage, isValidated bool) (*
 	found := &objects{byType: map[reflect.Type][]any{}}
 	var refused []invalidObject
 	namespaces := map[string]bool{}
-	seen := map[string]bool{}
+	owners := map[string]string{} // of names and of uids
 	for index, text := range raw {
 		kind := kindOf(kindNames[index])
 		if kind == nil {
 			continue
 		}
 		object := kind.empty()
-		err := decode(text, object, isValidated)
 		accessor, _ := meta.Accessor(object)
+		err := decode(text, object, isValidated)
+		if kind.isNamespaced && accessor.GetNamespace() == "" {
+			accessor.SetNamespace(defaultNamespace)
+		}
 		if err == nil {
 			complete(kind, object, accessor)
-			key := kind.name + " " + fullName(accessor)
-			if seen[key] {
-				err = fmt.Errorf("occurs twice")
-			}
-			seen[key] = true
+			err = claim(owners, kind, accessor)
 		}
 		if err != nil {
 			refused = append(refused, invalidObject{kind.name, fullName(accessor), err.Error()})
@@ -110,9 +110,6 @@ func decode(text []byte, object runtime.Object, isValidated bool) error {
 
 // complete sets the API's defaults, and the metadata without which the scheduler's cache takes no object.
 func complete(kind *kind, object runtime.Object, accessor metav1.Object) {
-	if kind.isNamespaced && accessor.GetNamespace() == "" {
-		accessor.SetNamespace(defaultNamespace)
-	}
 	if accessor.GetUID() == "" {
 		accessor.SetUID(types.UID(kind.name + "/" + fullName(accessor)))
 	}
@@ -127,6 +124,19 @@ func fullName(accessor metav1.Object) string {
 		return accessor.GetName()
 	}
 	return accessor.GetNamespace() + "/" + accessor.GetName()
+}
+
+// claim takes the name and the uid of an object for it: neither may be another's.
+func claim(owners map[string]string, kind *kind, accessor metav1.Object) error {
+	name, uid := kind.name+" "+fullName(accessor), "uid "+string(accessor.GetUID())
+	if _, ok := owners[name]; ok {
+		return errors.New("occurs twice")
+	}
+	if other, ok := owners[uid]; ok {
+		return fmt.Errorf("has the %s of %s", uid, other)
+	}
+	owners[name], owners[uid] = name, name
+	return nil
 }
 
 // isEnded tells of the pods that the scheduler's informer leaves out (NewInformerFactory in scheduler.go).

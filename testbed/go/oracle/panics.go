@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
@@ -13,6 +14,8 @@ import (
 const (
 	framesKept = 8
 	framesRead = 64
+	framesTold = 3
+	longestEnd = time.Second
 )
 
 // panicked is the answer to a case on which kube-scheduler would have crashed.
@@ -33,7 +36,7 @@ func (p *panicError) Error() string {
 	if len(p.frames) == 0 {
 		return "panicked: " + p.message
 	}
-	return "panicked: " + p.message + " at " + p.frames[0]
+	return "panicked: " + p.message + " in " + strings.Join(p.frames[:min(framesTold, len(p.frames))], " of ")
 }
 
 func (p *panicError) answer(pod, at string) panicked {
@@ -43,8 +46,9 @@ func (p *panicError) answer(pod, at string) panicked {
 // panicLog keeps the first panic since it was last asked. The framework runs some steps in goroutines of its own,
 // where a panic ends kube-scheduler; here, the crash handler of Kubernetes takes note and goes on.
 type panicLog struct {
-	mutex sync.Mutex
-	kept  *panicError
+	mutex      sync.Mutex
+	kept       *panicError
+	goroutines int // when no step runs
 }
 
 func watchPanics() *panicLog {
@@ -64,8 +68,18 @@ func (p *panicLog) keep(seen *panicError) {
 	}
 }
 
-// first returns the panic that was kept, and forgets it.
+// begin is called before a pod is judged, when no step runs.
+func (p *panicLog) begin() { p.goroutines = runtime.NumGoroutine() }
+
+// first returns the panic that was kept, and forgets it. A goroutine of the framework says that it is done before
+// it says that it panicked (ParallelizeUntil in client-go), so its very end is awaited.
 func (p *panicLog) first() error {
+	for deadline := time.Now().Add(longestEnd); runtime.NumGoroutine() > p.goroutines; {
+		runtime.Gosched()
+		if time.Now().After(deadline) {
+			break
+		}
+	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.kept == nil {
