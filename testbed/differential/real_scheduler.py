@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from lightkube import ApiError
@@ -28,6 +28,7 @@ from testbed import api, control_plane, keeper, network, prerequisites, sweep
 from testbed.daemons import Daemons
 from testbed.differential.extender import NOT_BOUND, RecordingExtender
 from testbed.differential.real_objects import DISABLED_ADMISSION, PendingPod, RealObjects
+from testbed.differential.real_scores import FLAGS, ScoreLog
 from testbed.errors import ComponentFailed
 from testbed.site import claim
 from testbed.spec import ClusterSpec, Json
@@ -62,6 +63,7 @@ class RealVerdict:
         feasible: The nodes that passed all filters; empty when none did, or the pod was never looked at.
         chosen: The node that it was to be bound to.
         message: kube-scheduler's words, as in the pod's condition PodScheduled.
+        totals: The scores of the feasible nodes, of which the highest is chosen; empty with fewer than two.
         nominated: The node that the pod is nominated for, where that is feasible: it would have been taken,
             had the extender not sent kube-scheduler on. `chosen` is what it takes of all.
     """
@@ -70,7 +72,11 @@ class RealVerdict:
     feasible: frozenset[str]
     chosen: str | None
     message: str
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
     nominated: str | None = None
+
+
+_NEVER_QUEUED: Final = RealVerdict(Outcome.NEVER_QUEUED, frozenset(), None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +112,15 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         prerequisites.check(ClusterSpec())
         sweep.sweep_orphans()
         self._site = claim(owned=True)
+        daemons = Daemons(self._site)
         with contextlib.ExitStack() as undo:
+            undo.callback(keeper.watch(self._site).dismiss)
+            undo.callback(daemons.reap)
             undo.callback(sweep.sweep, self._site)
-            keeper.watch(self._site)
             network.make_hub(self._site)
             self._plane = control_plane.start(
                 self._site,
-                Daemons(self._site),
+                daemons,
                 has_controllers=False,
                 api_server_flags=(
                     f"--disable-admission-plugins={','.join(DISABLED_ADMISSION)}",
@@ -158,27 +166,27 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         verdicts: dict[str, RealVerdict] = {}
         if not waiting:
             return verdicts
-        with self._scheduling():
+        with self._scheduling() as scores:
             for pod in waiting:
                 self._objects.release(pod)
                 if pod.may_never_be_queued:
                     self._pass_by(pod.namespace)
-                    verdicts[pod.key] = self._verdict(pod) or RealVerdict(
-                        Outcome.NEVER_QUEUED, frozenset(), None, ""
-                    )
+                    verdict = self._verdict(pod) or _NEVER_QUEUED
                 else:
-                    verdicts[pod.key] = self._wait_for_verdict(pod)
+                    verdict = self._wait_for_verdict(pod)
+                verdicts[pod.key] = replace(verdict, totals=scores.totals(pod.key))
                 self._objects.take_away(pod)
                 if pod.nominated_node and pod is not waiting[-1]:
                     self._objects.hold_again(pod)
         return verdicts
 
     @contextlib.contextmanager
-    def _scheduling(self) -> Generator[None]:
-        """Run kube-scheduler, which takes the cluster as it is when it starts."""
-        self._plane.start_scheduler(_configuration(self._extender.configuration), SCHEDULER)
+    def _scheduling(self) -> Generator[ScoreLog]:
+        """Run kube-scheduler, which takes the cluster as it is when it starts; yields what it writes."""
+        scores = ScoreLog(self._site.log(SCHEDULER))
+        self._plane.start_scheduler(_configuration(self._extender.configuration), SCHEDULER, FLAGS)
         try:
-            yield
+            yield scores
         finally:
             self._plane.daemons.running[SCHEDULER].kill()
             self._plane.daemons.forget(SCHEDULER)
@@ -211,7 +219,7 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
                 f"kube-scheduler says of pod {pod.key} {message!r}, and told its extender {told.chosen!r}"
             )
         nominated = pod.nominated_node if told.fits_where_nominated else None
-        return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message, nominated)
+        return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message, nominated=nominated)
 
 
 def _configuration(extender: Json) -> Json:
