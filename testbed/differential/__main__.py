@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from testbed.differential import real_run
 from testbed.differential.findings import keep_findings
 from testbed.differential.run import run, summary
 from testbed.errors import BedError
@@ -16,7 +17,7 @@ KEPT = Path(__file__).parents[2] / "tests" / "golden" / "constraints" / "shrunk"
 """Where what differed is kept, made small."""
 
 
-def main(
+def main(  # noqa: PLR0913  (one argument per option of the command)
     cases: Annotated[int, typer.Option(help="how many pods to judge, at least", min=1)] = 10_000,
     seed: Annotated[int, typer.Option(help="which cases")] = 1,
     processes: Annotated[int, typer.Option(help="how many processes, one core each", min=1)] = 2,
@@ -25,11 +26,17 @@ def main(
         "out/differential.json"
     ),
     program: Annotated[Path | None, typer.Option(help="the oracle, if not the one that was built")] = None,
+    *,
+    real: Annotated[
+        bool, typer.Option("--real", help="ask the real kube-scheduler too, one process")
+    ] = False,
 ) -> None:
     """Compare our constraints with kube-scheduler's on generated clusters, and keep what differs."""
     out.parent.mkdir(parents=True, exist_ok=True)
     progress = None
     try:
+        if real:
+            raise typer.Exit(real_run.command(out, cases=cases, seed=seed, nodes=nodes, program=program))
         for progress in run(out, cases=cases, seed=seed, processes=processes, nodes=nodes, program=program):
             done, total = progress.tally.cases, cases
             line = f"{done:,} of {total:,} cases, {progress.tally.different:,} mismatches"
