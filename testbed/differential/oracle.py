@@ -14,9 +14,9 @@ Protocol: one JSON object a line each way, and a line in gives a line out, in or
   them out.
 * out: an `Answer`, told apart by `type`.
 
-What happens to the objects first: the API's defaults (the scheme's own), its validation on request (its own),
-and what two admission plugins that are always on would set: a claim's default storage class and a pod's
-priority. A uid is given where it is missing. Missing namespaces of objects are made.
+What happens to the objects first: the API's defaults (the scheme's own); on request its validation, and what it
+changes of a pod's spec when it creates one (its own); and what two admission plugins that are always on would
+set: a claim's default storage class and a pod's priority. A uid is given where it is missing. Missing namespaces of objects are made.
 
 A set of nodes is a *bitmap*: `bytes` with node i of `Verdicts.nodes` as bit i % 8 (lowest first) of byte
 i // 8, so that `np.packbits(mask, bitorder="little").tobytes()` of a mask in the same order is equal exactly

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,7 +120,8 @@ func validate(found *objects) []invalidObject {
 }
 
 // validate creates the object as far as the API server does before it writes it down, on a copy: creating also
-// drops the status.
+// drops the status. A pod's spec is taken from there: creating merges label keys into selectors, completes what
+// the pod as a whole requests, and drops the fields of features that are off.
 func (k *kind) validate(object runtime.Object) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
@@ -150,6 +152,12 @@ func (k *kind) validate(object runtime.Object) (err error) {
 	if errors.As(err, &status) && status.ErrStatus.Details != nil && len(status.ErrStatus.Details.Causes) > 0 {
 		cause := status.ErrStatus.Details.Causes[0]
 		return fmt.Errorf("%s: %s", cause.Field, cause.Message)
+	}
+	if pod, isPod := object.(*corev1.Pod); isPod && err == nil {
+		var stored corev1.Pod
+		if err = legacyscheme.Scheme.Convert(made, &stored, nil); err == nil {
+			pod.Spec = stored.Spec
+		}
 	}
 	return err
 }
