@@ -14,9 +14,10 @@ Protocol: one JSON object a line each way, and a line in gives a line out, in or
   them out.
 * out: an `Answer`, told apart by `type`.
 
-What happens to the objects first: the API's defaults (the scheme's own); on request its validation, and what it
-changes of a pod's spec when it creates one (its own); and what two admission plugins that are always on would
-set: a claim's default storage class and a pod's priority. A uid is given where it is missing. Missing namespaces of objects are made.
+What happens to the objects first: the API's defaults (the scheme's own); on request its validation, and what
+it changes of a pod's spec when it creates one (its own); and what two admission plugins that are always on
+would set: a claim's default storage class and a pod's priority. A uid is given where it is missing. Missing
+namespaces of objects are made.
 
 A set of nodes is a *bitmap*: `bytes` with node i of `Verdicts.nodes` as bit i % 8 (lowest first) of byte
 i // 8, so that `np.packbits(mask, bitorder="little").tobytes()` of a mask in the same order is equal exactly
@@ -85,8 +86,8 @@ class PodVerdict(msgspec.Struct, frozen=True):
         scores: Weighted and normalized scores of each score plugin that did not skip, in the same order.
         unscored: Why there are no scores, where a score plugin failed or panicked (which would have crashed
             kube-scheduler); the rest of the verdict stands.
-        failed: What a filter said that did not refuse but failed: kube-scheduler then gives up this attempt to
-            place the pod, whatever other nodes there are. The node counts as refused by that plugin.
+        failed: What a filter said that did not refuse but failed: kube-scheduler then gives up this attempt
+            to place the pod, whatever other nodes there are. The node counts as refused by that plugin.
         reasons: Why; empty unless asked for.
     """
 

@@ -1,5 +1,7 @@
 """Hypothesis strategies: small clusters, pods that every filter minds, and what can happen to them."""
 
+import dataclasses
+
 from hypothesis import strategies as st
 
 from stowplan.core.domain import (
@@ -21,6 +23,7 @@ from stowplan.core.domain import (
     PersistentVolumeClaim,
     PodAffinityTerm,
     PodBound,
+    PodNominated,
     PodShape,
     PodVolume,
     Requirement,
@@ -170,6 +173,18 @@ def bindings(known: list[PodShape], key: str) -> st.SearchStrategy[ClusterEvent]
         st.sampled_from(known),
         st.sampled_from(NODE_NAMES),
         st.booleans(),
+    )
+
+
+def nominations(known: list[PodShape], key: str) -> st.SearchStrategy[ClusterEvent]:
+    """Draw that a waiting pod of a known shape is promised a node, which need not be there."""
+    return st.builds(
+        lambda shape, node, priority: PodNominated(
+            BoundPod(key, dataclasses.replace(shape, priority=priority, own_nomination=key)), node
+        ),
+        st.sampled_from(known),
+        st.sampled_from([*NODE_NAMES, "gone"]),
+        st.integers(-1, 1),
     )
 
 

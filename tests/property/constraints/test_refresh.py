@@ -1,11 +1,23 @@
 """Catching up with the journal gives what compiling afresh gives, whatever happened in between."""
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.core.constraints import FILTERS, CompiledFilters
-from stowplan.core.domain import ClusterEvent, ClusterState, NodeSet, PodBound, PodRemoved, PodShape
+from stowplan.core.domain import (
+    BoundPod,
+    ClusterEvent,
+    ClusterState,
+    NodeSet,
+    NominationRemoved,
+    PodBound,
+    PodNominated,
+    PodRemoved,
+    PodShape,
+)
 from tests.property.constraints.strategies import (
     NODE_NAMES,
     bindings,
@@ -13,6 +25,7 @@ from tests.property.constraints.strategies import (
     namespaces,
     node_changes,
     nodes,
+    nominations,
     shapes,
 )
 
@@ -48,6 +61,7 @@ def test_refresh_agrees_with_compiling_afresh(data: st.DataObject) -> None:
                     bindings(known, f"p{number}"),
                     st.just(None),
                     st.one_of(node_changes(), claims, namespaces),
+                    nominations(known, f"p{number}"),
                 )
             )
             event: ClusterEvent | None = draw
@@ -56,6 +70,12 @@ def test_refresh_agrees_with_compiling_afresh(data: st.DataObject) -> None:
                     continue
                 event = PodRemoved(data.draw(st.sampled_from(sorted(state.pods))))
             _try(state, event)
+            nominated = sorted(key for pods in state.nominations.on.values() for key in pods)
+            if nominated and data.draw(st.sampled_from([False, False, True])):
+                key = data.draw(st.sampled_from(nominated))
+                bound = PodBound(BoundPod(key, known[0]), NODE_NAMES[0])
+                is_bound = known[0].gpu is None and data.draw(st.booleans())
+                state.apply(bound if is_bound else NominationRemoved(key))
         for one in compiled:
             before, feasible_before = _names(one, state), one.feasible.copy()
             rows = one.refresh()
@@ -125,3 +145,27 @@ def test_some_rows_are_judged_as_all_rows_are(data: st.DataObject) -> None:
             continue
         assert np.array_equal(everywhere[rows], np.zeros(len(rows), bool) if here is None else here)
         assert [one.refuses(int(row)) for row in rows] == everywhere[rows].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_beside_nominated_pods_a_node_is_judged_as_if_they_ran_there(data: st.DataObject) -> None:
+    """Other filters than those that kube-scheduler skips or that count nominated pods in their own way."""
+    state = ClusterState()
+    for name in NODE_NAMES:
+        state.apply(NodeSet(data.draw(nodes(name))))
+    known: list[PodShape] = data.draw(st.lists(shapes(), min_size=2, max_size=4))
+    for number in range(data.draw(st.integers(0, 6))):
+        _try(state, data.draw(bindings(known, f"p{number}")))
+    shape, other = known[0], known[1]
+    exact = {"NodePorts", "NodeResourcesFit", "NodeUnschedulable", "TaintToleration", "NodeAffinity"}
+    if shape.affinity or shape.anti_affinity:
+        exact.add("InterPodAffinity")
+    name = data.draw(st.sampled_from(NODE_NAMES))
+    row = state.row(name)
+    without = CompiledFilters(state, shape)
+    state.apply(PodNominated(BoundPod("promised", dataclasses.replace(other, gpu=None)), name))
+    judged = set(CompiledFilters(state, shape).all_refusing(row)) & exact
+    state.apply(PodBound(BoundPod("promised", dataclasses.replace(other, gpu=None)), name))
+    beside = set(CompiledFilters(state, shape).all_refusing(row)) & exact
+    assert judged == beside | (set(without.all_refusing(row)) & exact)
