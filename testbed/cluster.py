@@ -13,7 +13,7 @@ from testbed import api, argo, control_plane, keeper, kwok, monitoring, network,
 from testbed.control_plane import ControlPlane
 from testbed.daemons import Daemons
 from testbed.keeper import Keeper
-from testbed.nodes import RunningNode
+from testbed.nodes import DelayRelay, RunningNode
 from testbed.site import Site, claim
 from testbed.spec import ClusterSpec
 
@@ -26,6 +26,7 @@ class Cluster:
 
     Attributes:
         nodes: Its real nodes, by name.
+        delay: The relay between its real nodes, if the spec asked for delay.
         keeper: What takes it away when this process dies; None for one that stays.
     """
 
@@ -33,6 +34,7 @@ class Cluster:
     plane: ControlPlane
     client: Client
     nodes: dict[str, RunningNode] = field(default_factory=dict[str, RunningNode])
+    delay: DelayRelay | None = None
     keeper: Keeper | None = None
 
     @property
@@ -103,12 +105,12 @@ def _start(spec: ClusterSpec, daemons: Daemons) -> Cluster:
     dead_node_s = 12 if spec.fake_count() <= MANY_FAKE_NODES else 60
     plane = control_plane.start(site, daemons, dead_node_s=dead_node_s)
     cluster = Cluster(spec, plane, api.connect(site.kubeconfig))
-    if spec.scheduler is not None:
-        plane.start_scheduler(spec.scheduler)
-    if spec.fake_nodes:
-        kwok.start(plane, cluster.client, spec.fake_nodes)
     with ThreadPoolExecutor(len(spec.real_nodes) + 1) as pool:
         installed = [pool.submit(argo.start, plane, cluster.client)] if spec.argo else []
+        if spec.scheduler is not None:
+            plane.start_scheduler(spec.scheduler)
+        if spec.fake_nodes:
+            kwok.start(plane, cluster.client, spec.fake_nodes)
         started = [
             pool.submit(nodes.start, plane, number, node, spec.images)
             for number, node in enumerate(spec.real_nodes, start=1)
@@ -117,7 +119,7 @@ def _start(spec: ClusterSpec, daemons: Daemons) -> Cluster:
         for future in installed:
             future.result()
     if spec.delay_s:
-        nodes.delay_between(plane, spec.delay_s)
+        cluster.delay = nodes.delay_between(plane, spec.delay_s)
     if spec.prometheus:
         monitoring.start(plane, spec)
     wanted = len(spec.real_nodes) + spec.fake_count()
