@@ -41,6 +41,19 @@ class ControlPlane:
         """The API server's address."""
         return f"https://{self.site.hub_address}:{API_PORT}"
 
+    def answers(self, path: str) -> bool:
+        """Whether the API server answers the administrator's GET of that path with OK."""
+        context = ssl.create_default_context(cafile=self.authority.pair.certificate)
+        context.load_cert_chain(self.administrator.certificate, self.administrator.key)
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
+        )
+        try:
+            with opener.open(self.server + path, timeout=2.0) as answer:
+                return answer.status == HTTPStatus.OK
+        except OSError:  # not listening yet, or another answer (an HTTP error is an OSError too)
+            return False
+
     def kubeconfig_for(self, file: str, user: str, *groups: str) -> Path:
         """Write a kubeconfig of a user in these groups, as `FILE.kubeconfig` in the cluster's folder."""
         pair = self.authority.issue(file, user, organisations=groups)
@@ -106,7 +119,7 @@ def start(
     signing = certificates.service_account_keys(keys)
     _start_etcd(site, daemons)
     _start_api_server(plane, signing, api_server_flags)
-    daemons.wait_for("the API server is ready", lambda: _is_ready(plane))
+    daemons.wait_for("the API server is ready", lambda: plane.answers("/readyz"))
     if has_controllers:
         _start_controller_manager(plane, signing, dead_node_s)
     return plane
@@ -204,16 +217,3 @@ def _start_controller_manager(plane: ControlPlane, signing: KeyPair, dead_node_s
             "--controllers=*,-ttl-controller",
         ],
     )
-
-
-def _is_ready(plane: ControlPlane) -> bool:
-    context = ssl.create_default_context(cafile=plane.authority.pair.certificate)
-    context.load_cert_chain(plane.administrator.certificate, plane.administrator.key)
-    opener = urllib.request.build_opener(
-        urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
-    )
-    try:
-        with opener.open(f"{plane.server}/readyz", timeout=2.0) as answer:
-            return answer.status == HTTPStatus.OK
-    except OSError:  # not listening yet, or not ready (an HTTP error is an OSError too)
-        return False
