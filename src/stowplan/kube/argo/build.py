@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypedDict, Unpack, cast
 
 from stowplan.errors import InvalidObject, InvalidWorkflow
 from stowplan.kube.argo.chances import Ways, chance_of, ways_of
 from stowplan.kube.argo.conditions import decide
-from stowplan.kube.argo.dag import continued, read_dag
+from stowplan.kube.argo.dag import Dags, continued
 from stowplan.kube.argo.effective import template_type, with_defaults
 from stowplan.kube.argo.fanout import Fanout, FanoutError, Item, read_fanout
 from stowplan.kube.argo.globals import parameter_value
@@ -26,8 +26,9 @@ from stowplan.kube.argo.pods import PatchError, PodMaker, Skeleton
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.resolution import AtRunTime, Base, Resolved, Resolver
 from stowplan.kube.argo.retry import Retry, read_retry
+from stowplan.kube.argo.sizes import RoomForItems, is_open, named_with
 from stowplan.kube.argo.spots import Gate, ReadLimits, Site, Spot, locks_of
-from stowplan.kube.argo.variables import Variables, put_in, tags_in
+from stowplan.kube.argo.variables import Variables, put_in
 
 __all__ = ["Builder"]
 
@@ -42,6 +43,18 @@ _FIRST_ATTEMPT: Final = {
 _ITEM_CHANCE: Final = {True: Chance.CERTAIN, None: Chance.CONDITIONAL, False: Chance.NEVER}
 
 
+class _More(TypedDict, total=False):
+    """What only some nodes have."""
+
+    note: str
+    pod: PodPlan | None
+    retry: Retry | None
+    daemon: bool
+    may_skip_pod: bool
+    locks: tuple[str, ...]
+    inputs: tuple[tuple[str, str], ...]
+
+
 @dataclass
 class Builder:
     """Builds the graph of one workflow; what turns out to be wrong on the way goes to `problems`.
@@ -52,6 +65,7 @@ class Builder:
     spec: Json
     variables: Variables
     resolver: Resolver
+    dags: Dags
     pods: PodMaker
     problems: Problems
     limits: ReadLimits
@@ -62,6 +76,7 @@ class Builder:
         self.calls: list[Call] = []
         # Keyed by identity; the values hold on to the keys, so that none is given to another object.
         self._merged: dict[int, tuple[Json, Json]] = {}
+        self._room_for_items = RoomForItems(self.resolver, self.limits)
         self._skeletons: dict[tuple[int, int, bool], tuple[Json, Json | None, Skeleton]] = {}
 
     # ---- the workflow ----
@@ -99,7 +114,7 @@ class Builder:
             )
             self.problems.raise_any()
 
-    def _node(self, kind: NodeKind, template: str, spot: Spot, gate: Gate, note: str = "") -> Node:
+    def _node(self, kind: NodeKind, template: str, spot: Spot, gate: Gate, **more: Unpack[_More]) -> int:
         parents = gate.parents()
         self._room()
         node = Node(
@@ -116,10 +131,10 @@ class Builder:
             item=spot.item,
             hook=spot.hook,
             continue_on=spot.continue_on,
-            note=note,
+            **more,
         )
         self.nodes.append(node)
-        return node
+        return node.index
 
     # ---- calls of templates ----
 
@@ -127,7 +142,7 @@ class Builder:
         self, found: Resolved | AtRunTime, arguments: object, site: Site, spot: Spot, gate: Gate
     ) -> tuple[int, ...]:
         if isinstance(found, AtRunTime):
-            return (self._node(NodeKind.AT_RUN_TIME, "", spot, gate, ", ".join(found.variables)).index,)
+            return (self._node(NodeKind.AT_RUN_TIME, "", spot, gate, note=", ".join(found.variables)),)
         passed: Json = {}
         if arguments is not None:
             passed = as_mapping(put_in(arguments, site.variables))
@@ -142,12 +157,12 @@ class Builder:
         is_composite = kind in ("dag", "steps")
         if found.key and is_composite and (found.base.key, found.name) in spot.chain:
             note = f"template {found.name!r} is within itself: how deep is only known at run time"
-            return (self._node(NodeKind.RECURSION, found.key, spot, gate, note).index,)
+            return (self._node(NodeKind.RECURSION, found.key, spot, gate, note=note),)
         variables = self._variables(template, arguments, {} if found.key else outer)
         if is_composite:
             return self._composite(found, template, variables, spot, gate)
         if kind == "suspend":
-            return (self._node(NodeKind.SUSPEND, found.key, spot, gate).index,)
+            return (self._node(NodeKind.SUSPEND, found.key, spot, gate),)
         return self._leaf(found, template, variables, spot, gate)
 
     def _with_defaults(self, template: Json) -> Json:
@@ -179,11 +194,13 @@ class Builder:
         self, found: Resolved, template: Json, variables: dict[str, str], spot: Spot, gate: Gate
     ) -> tuple[int, ...]:
         is_pod = template_type(template) not in ("http", "plugin")
-        node = self._node(NodeKind.POD if is_pod else NodeKind.AGENT, found.key, spot, gate)
         retry = self._retry(template, variables)
         first = {**variables, **_FIRST_ATTEMPT} if retry is not None else variables
-        self.nodes[node.index] = replace(
-            node,
+        node = self._node(
+            NodeKind.POD if is_pod else NodeKind.AGENT,
+            found.key,
+            spot,
+            gate,
             pod=self._plan(found, template, first, spot) if is_pod else None,
             retry=retry,
             daemon=template.get("daemon") is True,
@@ -195,7 +212,7 @@ class Builder:
                 if name.startswith("inputs.parameters.")
             ),
         )
-        return (node.index,)
+        return (node,)
 
     def _plan(self, found: Resolved, template: Json, variables: Variables, spot: Spot) -> PodPlan | None:
         """Return the pod of the first attempt."""
@@ -263,10 +280,10 @@ class Builder:
         return gate.nodes
 
     def _dag(self, template: Json, site: Site, within: Spot, gate: Gate) -> tuple[int, ...]:
-        dag = as_mapping(template["dag"])
-        target = put_in(dag.get("target"), site.variables)
-        tasks = read_dag({"dag": {**dag, "target": target}}, site.path, self.problems)
-        reached = tasks.reached()
+        tasks = self.dags.read(template, site.path)
+        target = put_in(text_of(as_mapping(template["dag"]).get("target")), site.variables)
+        targets = tasks.targets(cast("str", target))
+        reached = tasks.reached(targets)
         if len(reached) < len(tasks.tasks):
             unreached = tuple(name for name in tasks.tasks if name not in reached)
             self.calls[within.call] = replace(self.calls[within.call], unreached=unreached)
@@ -282,7 +299,7 @@ class Builder:
             at = site.within(f"dag.tasks[{tasks.positions[name]}]")
             ways[name], ended = self._task(tasks.tasks[name], at, spot, here, ways)
             gates[name] = self._gate(ended or here.nodes)
-        return tuple(dict.fromkeys(node for name in tasks.targets for node in gates[name].nodes))
+        return tuple(dict.fromkeys(node for name in targets for node in gates[name].nodes))
 
     # ---- tasks and steps ----
 
@@ -301,7 +318,7 @@ class Builder:
         is_daemon = isinstance(found, Resolved) and self._with_defaults(found.template).get("daemon") is True
         ways = ways_of(spot.depends, before, when=decided, fanout=fanout, is_daemon=is_daemon)
         spot = replace(spot, continue_on=continued(task))
-        if fanout is None or not self._is_expanded(fanout):
+        if fanout is None or not self._room_for_items.take(fanout, task, found):
             chance = max(spot.chance, chance_of(ways, is_group=fanout is not None))
             spot = replace(spot, chance=chance, fanout=fanout, when="" if decided is True else when)
             return ways, self._instance(task, found, site, spot, gate)
@@ -319,7 +336,7 @@ class Builder:
                 when="" if chance is Chance.CERTAIN else own,
                 chance=max(chance_of_any, chance),
             )
-            again = self._resolve(task, at) if tags_in(_names(task)) else found
+            again = self._resolve(task, at) if is_open(task) else found
             ended += self._instance(task, again, at, here, gate)
         return ways, tuple(dict.fromkeys(ended))
 
@@ -331,17 +348,8 @@ class Builder:
                 self.problems.add(f"{site.path}.{error.key}", error.value, str(error))
             return None
 
-    def _is_expanded(self, fanout: Fanout) -> bool:
-        room = self.limits.max_nodes - len(self.nodes) - len(self.calls)
-        return fanout.items is not None and 0 < len(fanout.items) <= min(self.limits.expand_up_to, room)
-
     def _resolve(self, holder: Json, site: Site) -> Resolved | AtRunTime | None:
-        named = _names(holder)
-        if tags_in(named):
-            named = as_mapping(put_in(named, site.variables))
-        if holder.get("inline") is not None:
-            named = {**named, "inline": holder["inline"]}
-        return self.resolver.resolve(named, site.base, site.path)
+        return self.resolver.resolve(named_with(holder, site.variables), site.base, site.path)
 
     def _instance(
         self, task: Json, found: Resolved | AtRunTime | None, site: Site, spot: Spot, gate: Gate
@@ -397,8 +405,3 @@ def _hook_spot(spot: Spot, name: str, hook: Json, kind: Hook) -> Spot:
         depends=None,
         continue_on=frozenset(),
     )
-
-
-def _names(holder: Json) -> Json:
-    """Return what names the template of a step, task or hook."""
-    return {key: holder[key] for key in ("template", "templateRef") if holder.get(key) is not None}

@@ -22,7 +22,7 @@ from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.variables import has_variable
 
-__all__ = ["DagTasks", "continued", "read_dag"]
+__all__ = ["DagTasks", "Dags", "continued"]
 
 _SHOWN: Final = 8  # names of a cycle in an error before "…"
 
@@ -41,14 +41,13 @@ def continued(task: Json) -> Results:
 class DagTasks:
     """Tasks by name, in an order in which those waited for come first.
 
-    `depends` has no entry for tasks that wait for nothing. `targets` are the tasks that the dag is done with.
+    `depends` has no entry for tasks that wait for nothing.
     """
 
     tasks: Mapping[str, Json]
     positions: Mapping[str, int]
     depends: Mapping[str, Depends]
     order: tuple[str, ...]
-    targets: tuple[str, ...]
 
     def before(self, name: str) -> tuple[str, ...]:
         """Return the tasks that a task waits for."""
@@ -70,10 +69,17 @@ class DagTasks:
                 open_names.extend(self.before(one))
         return False
 
-    def reached(self) -> frozenset[str]:
+    def targets(self, target: str) -> tuple[str, ...]:
+        """Return the tasks that the dag is done with: those named, or those that no other waits for."""
+        if target and not has_variable(target):
+            return tuple(name for name in target.split(" ") if name in self.tasks)
+        awaited = {other for name in self.tasks for other in self.before(name)}
+        return tuple(name for name in self.tasks if name not in awaited)
+
+    def reached(self, targets: tuple[str, ...]) -> frozenset[str]:
         """Return the tasks that are run: the targets and all before them."""
-        found = set(self.targets)
-        open_names = list(self.targets)
+        found = set(targets)
+        open_names = list(targets)
         while open_names:
             for one in self.before(open_names.pop()):
                 if one not in found:
@@ -173,7 +179,7 @@ def _sorted(before: Mapping[str, tuple[str, ...]]) -> tuple[tuple[str, ...], tup
     return tuple(order), tuple(reversed(walked[walked.index(name) :]))
 
 
-def read_dag(template: Json, path: str, problems: Problems) -> DagTasks:
+def _read_dag(template: Json, path: str, problems: Problems) -> DagTasks:
     """Read the tasks of a dag `template` that stands at `path`; what is wrong goes to `problems`.
 
     Where there are problems, what is returned lacks the edges that cannot be used.
@@ -191,13 +197,25 @@ def read_dag(template: Json, path: str, problems: Problems) -> DagTasks:
     if cycle:
         shown = " → ".join(cycle[:_SHOWN]) + (" → …" if len(cycle) > _SHOWN else f" → {cycle[0]}")
         problems.add(f"{path}.dag.tasks", shown, "the tasks wait for each other; remove a dependency")
-    awaited = {other for others in before.values() for other in others}
     target = text_of(dag.get("target"))
-    if not target or has_variable(target):
-        targets = tuple(name for name in tasks if name not in awaited)
-    else:
-        targets = tuple(name for name in target.split(" ") if name in tasks)
-        for name in target.split(" "):
+    if not has_variable(target):
+        for name in target.split(" ") if target else ():
             if name not in tasks:
                 problems.add(f"{path}.dag.target", target, f"there is no task {name!r} in the dag")
-    return DagTasks(tasks, positions, depends, order, targets)
+    return DagTasks(tasks, positions, depends, order)
+
+
+class Dags:
+    """Reads dag templates once each."""
+
+    def __init__(self, problems: Problems) -> None:
+        """Note in `problems` what is wrong with them."""
+        self._problems = problems
+        self._read: dict[int, tuple[Json, DagTasks]] = {}  # by identity; the values hold on to the keys
+
+    def read(self, template: Json, path: str) -> DagTasks:
+        """Return the tasks of the dag of a `template` that stands at `path`."""
+        dag = as_mapping(template["dag"])
+        if id(dag) not in self._read:
+            self._read[id(dag)] = (dag, _read_dag(template, path, self._problems))
+        return self._read[id(dag)][1]

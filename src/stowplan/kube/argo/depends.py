@@ -26,6 +26,9 @@ _TOKEN: Final = re.compile(
     r"|(?P<operator>&&|\|\||==|!=|[!()?:]))",
     re.ASCII,
 )
+_CONJUNCTION: Final = re.compile(
+    r"\s*[a-zA-Z0-9][-a-zA-Z0-9]*\s*(?:&&\s*[a-zA-Z0-9][-a-zA-Z0-9]*\s*)*", re.ASCII
+)
 _BRUTE_FORCE: Final = 256  # combinations of results that are tried one by one
 _DEEPEST: Final = 100  # nested parentheses and negations
 _MANY_OPERANDS: Final = 20  # joined with && by `dependencies`, shown in full below this
@@ -284,14 +287,20 @@ def parse_depends(text: str, continue_on: Mapping[str, Results] | None = None) -
     Raises:
         DependsError: the text is not an expression of the language.
     """
+    if _CONJUNCTION.fullmatch(text):  # nearly all are
+        names = tuple(name.strip() for name in text.split("&&"))
+        return dependencies_as_depends(names, continue_on or {}, text)
     parser = _Parser(text, lambda task: _bare(continue_on or {}, task))
     expression = parser.whole()
     return Depends(text, tuple(parser.tasks), frozenset(parser.of_items), expression)
 
 
-def dependencies_as_depends(names: tuple[str, ...], continue_on: Mapping[str, Results]) -> Depends:
+def dependencies_as_depends(
+    names: tuple[str, ...], continue_on: Mapping[str, Results], text: str = ""
+) -> Depends:
     """Return what a list of `dependencies` stands for: all of them, as bare names."""
     parts = tuple(_Term(name, _bare(continue_on, name)) for name in names)
-    text = " && ".join(names[:_MANY_OPERANDS]) + (" && …" if len(names) > _MANY_OPERANDS else "")
+    if not text:
+        text = " && ".join(names[:_MANY_OPERANDS]) + (" && …" if len(names) > _MANY_OPERANDS else "")
     expression = parts[0] if len(parts) == 1 else _Junction(parts, is_and=True)
     return Depends(text, tuple(dict.fromkeys(names)), frozenset(), expression)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stowplan.errors import InvalidWorkflow
 from stowplan.kube.argo.build import Builder
+from stowplan.kube.argo.dag import Dags
 from stowplan.kube.argo.effective import ControllerSettings, effective_spec
 from stowplan.kube.argo.globals import global_variables
 from stowplan.kube.argo.graph import NodeKind, TaskGraph
@@ -46,7 +47,7 @@ def origin_of(own: ArgoObject) -> str:
 
 def _opened(
     own: ArgoObject, source: TemplateSource | None, settings: ControllerSettings
-) -> tuple[Problems, Resolver, Base]:
+) -> tuple[Problems, Resolver, Dags, Base]:
     """Find what the object refers to and check the rules; the base returned is what runs."""
     problems = Problems(own.title)
     resolver = Resolver(own, source, problems)
@@ -54,9 +55,10 @@ def _opened(
     problems.raise_any()
     spec = effective_spec(own, referenced, settings)
     base = resolver.root(spec, referenced)
-    Rules(own, spec, resolver, problems).check(base)
+    dags = Dags(problems)
+    Rules(own, resolver, dags, problems).check(base)
     problems.raise_any()
-    return problems, resolver, base
+    return problems, resolver, dags, base
 
 
 def check_object(
@@ -86,7 +88,7 @@ def read_graph(
     """
     settings = settings or ControllerSettings()
     try:
-        problems, resolver, base = _opened(own, source, settings)
+        problems, resolver, dags, base = _opened(own, source, settings)
         spec = base.spec
         if not text_of(spec.get("entrypoint")):
             raise InvalidWorkflow(
@@ -100,6 +102,7 @@ def read_graph(
             spec=spec,
             variables=variables,
             resolver=resolver,
+            dags=dags,
             pods=pods,
             problems=problems,
             limits=limits or ReadLimits(),

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
-from stowplan.kube.argo.dag import DagTasks, read_dag
+from stowplan.kube.argo.dag import Dags, DagTasks
 from stowplan.kube.argo.effective import LEAF_TYPES, TEMPLATE_TYPES, template_type
 from stowplan.kube.argo.objects import ArgoObject, Json, as_list, as_mapping, text_of
 from stowplan.kube.argo.problems import Problems
@@ -64,11 +64,11 @@ def check_names(items: Iterable[Json], path: str, problems: Problems, *, is_para
 class Rules:
     """Checks one object; faults go to `problems`."""
 
-    def __init__(self, own: ArgoObject, spec: Json, resolver: Resolver, problems: Problems) -> None:
-        """Check `own`, whose effective specification is `spec`."""
+    def __init__(self, own: ArgoObject, resolver: Resolver, dags: Dags, problems: Problems) -> None:
+        """Check `own`; `dags` keeps what is read of its dags."""
         self._own = own
-        self._spec = spec
         self._resolver = resolver
+        self._dags = dags
         self._problems = problems
         self._checked: set[tuple[str, str]] = set()
         self._inputs: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
@@ -77,7 +77,7 @@ class Rules:
 
     def check(self, base: Base) -> None:
         """Check everything; `base` holds the templates of the effective specification."""
-        own, spec, path, problems = self._own, self._spec, self._own.spec_path, self._problems
+        own, spec, path, problems = self._own, base.spec, self._own.spec_path, self._problems
         longest = _LONGEST_CRON_NAME if own.kind == "CronWorkflow" else _LONGEST_NAME
         if len(own.name) > longest:
             problems.add("metadata.name", own.name, f"write at most {longest} characters")
@@ -261,7 +261,7 @@ class Rules:
             self._problems.add(f"{path}.dag.tasks", tasks, "write at least one task")
             return
         check_names(tasks, f"{path}.dag.tasks", self._problems)
-        dag = read_dag(template, path, self._problems)
+        dag = self._dags.read(template, path)
         for number, task in enumerate(tasks):
             where = f"{path}.dag.tasks[{number}]"
             self._check_task(task, base, where)
