@@ -6,8 +6,8 @@ compiled, and every pod is judged alone. What is compared, each of it a kind of 
 * `feasible`: the nodes that no filter refuses.
 * `filter`: per filter, the nodes that it refuses when it is asked alone.
 * `first`: per node, the filter that is named first.
-* `best`: among feasible nodes, those with the highest total; kube-scheduler picks one of them. Totals that
-  differ without that are counted.
+* `best`: among feasible nodes, those with the highest total; kube-scheduler picks one of them, or the node
+  that the pod is nominated for. Totals that differ without that are counted.
 
 Our DynamicResources refuses on purpose whatever has resource claims, since kube-scheduler must allocate the
 devices. Where kube-scheduler refuses less, the rest is compared without it; the case counts as left alone.
@@ -189,22 +189,20 @@ class _Case:
         our_best, their_best = ours == ours.max(), theirs == theirs.max()
         tally.totals_equal += bool(np.array_equal(ours, theirs))
         tally.best_equal += bool(np.array_equal(our_best, their_best))
-        if (their_best & ~our_best).any():
-            place = int(np.flatnonzero(their_best & ~our_best)[0])
-            node = self.verdicts.nodes[places[place]]
+        tally.best_within += not (their_best & ~our_best).any()
+        if (their_best != our_best).any():
+            place = int(np.flatnonzero(their_best != our_best)[0])
             parts = {name: part[place] for name, part in verdict.scores.items()}
             mine = self.scoring.parts(int(self.rows[places[place]])) if self.scoring is not None else {}
             tally.note(
                 Mismatch(
                     kind="best",
                     pod=key,
-                    nodes=(node,),
+                    nodes=(self.verdicts.nodes[places[place]],),
                     ours=f"{ours[place]:g}, best {ours.max():g}; {mine}",
-                    theirs=f"{theirs[place]:g}, the best; {parts}",
+                    theirs=f"{theirs[place]:g}, best {theirs.max():g}; {parts}",
                 )
             )
-        else:
-            tally.best_within += 1
 
 
 class Scoring:

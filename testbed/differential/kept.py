@@ -52,8 +52,15 @@ class KeptCase(msgspec.Struct, frozen=True, omit_defaults=True):
     pods: dict[str, Expected]
 
 
-def expected_of(verdicts: Verdicts) -> dict[str, Expected]:
-    """Return what kube-scheduler says, by pod."""
+def expected_of(objects: Sequence[Manifest], verdicts: Verdicts) -> dict[str, Expected]:
+    """Return what kube-scheduler says of the pods among `objects`."""
+    promised = {
+        f"{one['metadata'].get('namespace', 'default')}/{one['metadata']['name']}": one["status"][
+            "nominatedNodeName"
+        ]
+        for one in objects
+        if one.get("status", {}).get("nominatedNodeName")
+    }
     said: dict[str, Expected] = {}
     for key, verdict in verdicts.pods.items():
         places = np.flatnonzero(verdicts.mask(verdict.feasible))
@@ -62,6 +69,8 @@ def expected_of(verdicts: Verdicts) -> dict[str, Expected]:
             for place, total in zip(places, verdict.total, strict=False)
             if total == max(verdict.total)
         ]
+        if promised.get(key) in verdicts.names(verdict.feasible):  # it is tried before all others
+            best = [promised[key]]
         said[key] = Expected(
             {name: sorted(nodes) for name, nodes in sorted(verdicts.refused_by(key).items())},
             {node: name for node, name in verdicts.first_of(key).items() if name is not None},
@@ -97,7 +106,9 @@ def write_case(folder: Path, mismatch: Mismatch, objects: Sequence[Manifest], ve
     """Write a shrunk case into `folder` and return the file."""
     where = f"{mismatch.pod} on {', '.join(mismatch.nodes)}"
     note = f"{where}: we said {mismatch.ours}; kube-scheduler {mismatch.theirs}"
-    case = KeptCase(note, mismatch.kind, mismatch.filter, mismatch.seed, list(objects), expected_of(verdicts))
+    case = KeptCase(
+        note, mismatch.kind, mismatch.filter, mismatch.seed, list(objects), expected_of(objects, verdicts)
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{(mismatch.filter or mismatch.kind).lower()}-{mismatch.seed}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(case), indent=1) + b"\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from testbed.differential.generator.apart import device_claim, devices, own
 from testbed.differential.generator.nodes import node
 from testbed.differential.generator.pods import bound_pod, pending_pod
 from testbed.differential.generator.storage import add_csi, csi_nodes
@@ -43,7 +44,7 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
     Args:
         seed: Any integer; consecutive ones take turns at the emphases.
         nodes: How many nodes.
-        emphasis: One of `EMPHASES`; None: the seed's turn.
+        emphasis: One of `EMPHASES`, or of `APART`, whose turn never comes; None: the seed's turn.
 
     Raises:
         ValueError: there is no such emphasis.
@@ -60,6 +61,12 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
     described = [node(world, number, name) for number, name in enumerate(world.nodes)]
     bound = [bound_pod(world, number) for number in range(world.rng.randint(nodes // 2, nodes * 3 // 2))]
     pending = [pending_pod(world, number) for number in range(world.rng.randint(5, 8))]
+    if chosen == "devices":
+        world.early += devices(world)
+        for pod in pending:
+            _claim_device(world, pod)
+    if chosen == "owners":
+        world.early += own(world, [*bound, *pending])
     services = [_service(world, number) for number in range(2)] if world.has("scores") else []
     uses_storage = any("volumes" in pod["spec"] for pod in (*bound, *pending))
     if uses_storage:
@@ -67,6 +74,15 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
     attached = csi_nodes(world) if uses_storage else []
     objects = [*namespaces, *classes, *described, *world.early, *attached, *services, *bound, *pending]
     return Case(seed, chosen, tuple(objects))
+
+
+def _claim_device(world: World, pod: Manifest) -> None:
+    """Let most pods that name a claim which is not there name one that is."""
+    for named in pod["spec"].get("resourceClaims", ()):
+        if world.chance(0.7):
+            claim = device_claim(world, pod["metadata"]["namespace"])
+            world.early.append(claim)
+            named["resourceClaimName"] = claim["metadata"]["name"]
 
 
 def _namespace(world: World, name: str) -> Manifest:

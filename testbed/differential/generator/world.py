@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, TypeVar
 
-__all__ = ["EMPHASES", "FEATURES", "Manifest", "World", "dials_for"]
+__all__ = ["APART", "EMPHASES", "FEATURES", "Manifest", "World", "dials_for"]
 
 Manifest = dict[str, Any]
 T = TypeVar("T")
@@ -37,7 +37,7 @@ FEATURES: Final = (
 )
 """What can be turned up: each makes some filter (the last: only scores) matter."""
 
-EMPHASES: Final[Mapping[str, tuple[str, ...]]] = {
+EMPHASES: Final[dict[str, tuple[str, ...]]] = {
     "NodeUnschedulable": ("unschedulable",),
     "TaintToleration": ("taints",),
     "NodeAffinity": ("node-affinity",),
@@ -60,6 +60,9 @@ EMPHASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By name of an emphasis, the features that are common there; `everything`: all are fairly common."""
 
+APART: Final[dict[str, tuple[str, ...]]] = {"devices": ("devices",), "owners": ("scores",)}
+"""Emphases that only those get who ask for them: devices to claim, and pods with controllers."""
+
 _RARE: Final = 0.05
 _COMMON: Final = 0.85
 _FAIR: Final = 0.3
@@ -72,12 +75,13 @@ def dials_for(emphasis: str) -> dict[str, float]:
     Raises:
         ValueError: there is no such emphasis.
     """
-    if emphasis not in EMPHASES:
-        raise ValueError(f"emphasis is {emphasis!r}; use one of {', '.join(EMPHASES)}")
+    common = (EMPHASES | APART).get(emphasis)
+    if common is None:
+        raise ValueError(f"emphasis is {emphasis!r}; use one of {', '.join((*EMPHASES, *APART))}")
     usual = _FAIR if emphasis == "everything" else _RARE
-    dials = {feature: _COMMON if feature in EMPHASES[emphasis] else usual for feature in FEATURES}
+    dials = {feature: _COMMON if feature in common else usual for feature in FEATURES}
     for feature in ("gates", "devices"):  # they refuse every node, and so hide all else
-        dials[feature] = 0.4 if feature in EMPHASES[emphasis] else _RARELY_ANYTHING
+        dials[feature] = 0.4 if feature in common else _RARELY_ANYTHING
     return dials
 
 

@@ -46,6 +46,19 @@ def test_we_judge_as_kube_scheduler_does(oracle: Oracle, part: int) -> None:
     assert tally.best_within == tally.scored > 0
 
 
+def test_controllers_of_pods_spread_them_by_default(oracle: Oracle) -> None:
+    tally = run_chunk(oracle, range(12), 50, "owners")
+    assert not tally.mismatches, told(tally)
+    assert tally.best_within == tally.scored > 30
+
+
+def test_pods_with_devices_are_left_to_kube_scheduler(oracle: Oracle) -> None:
+    """On purpose we refuse them all; what the other filters say of them is the same."""
+    tally = run_chunk(oracle, range(12), 50, "devices")
+    assert not tally.mismatches, told(tally)
+    assert tally.left_alone > 10
+
+
 def test_every_kind_of_object_and_pod_occurs(oracle: Oracle) -> None:
     """Also those that real clusters rarely have; the generator would else lose them unnoticed."""
     kinds: Counter[str] = Counter()
@@ -65,7 +78,7 @@ def test_kept_verdicts_are_still_those_of_kube_scheduler(oracle: Oracle, path: P
     case = read_case(path)
     answer = oracle.judge(case.objects)
     assert isinstance(answer, Verdicts)
-    assert expected_of(answer) == case.pods
+    assert expected_of(case.objects, answer) == case.pods
 
 
 def test_a_mismatch_becomes_a_file(oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

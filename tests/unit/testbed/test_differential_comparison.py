@@ -114,7 +114,7 @@ def test_a_kept_case_holds_us_to_the_verdict(tmp_path: Path) -> None:
     path = write_case(tmp_path / "kept", Mismatch(kind="first", seed=7, nodes=("small",)), OBJECTS, answer)
     case = read_case(path)
     assert path.name == "first-7.json"
-    assert case.pods == expected_of(answer) == ours(case.objects)
+    assert case.pods == expected_of(OBJECTS, answer) == ours(case.objects)
     assert case.pods["x/p"] == Expected(
         {"NodeResourcesFit": ["small"]}, {"small": "NodeResourcesFit"}, ["larger"]
     )

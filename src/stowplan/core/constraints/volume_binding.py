@@ -90,7 +90,7 @@ class VolumeBinding(NodeFilter):
             self._error = f"claim {full_name} has lost its volume {claim.volume!r}"
         elif claim.is_deleting:
             self._error = f"claim {full_name} is being deleted"
-        elif owner is not None and claim.owner_pod_uid != owner:
+        elif owner is not None and not claim.is_made_for(owner):
             self._error = f"claim {full_name} was not made for this pod"
         else:
             return claim

@@ -68,7 +68,7 @@ class NodeVolumeLimits(NodeFilter):
                 if claim is None:
                     self._error = f"PersistentVolumeClaim {shape.namespace}/{volume.claim} does not exist"
                     return
-                if volume.is_ephemeral and claim.owner_pod_uid != volume.pod_uid:
+                if volume.is_ephemeral and not claim.is_made_for(volume.pod_uid):
                     self._error = f"claim {shape.namespace}/{volume.claim} was not made for this pod"
                     return
                 found = self._resolve(shape.namespace, volume.claim)
@@ -130,7 +130,7 @@ class NodeVolumeLimits(NodeFilter):
         for volume in pod.shape.volumes:
             if volume.is_ephemeral and volume.claim is not None:
                 claim = self._state.storage.claims.get((pod.shape.namespace, volume.claim))
-                if claim is not None and claim.owner_pod_uid != volume.pod_uid:
+                if claim is not None and not claim.is_made_for(volume.pod_uid):
                     return True
         return False
 

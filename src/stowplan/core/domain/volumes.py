@@ -89,6 +89,13 @@ class PersistentVolumeClaim:
     selected_node: str | None = None
     attributes_class: str | None = None
 
+    def is_made_for(self, pod_uid: str) -> bool:
+        """Tell whether the pod of that uid controls it, as the claim of an ephemeral volume must be.
+
+        A pod without a uid (of a file, say) owns nothing.
+        """
+        return bool(pod_uid) and self.owner_pod_uid == pod_uid
+
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
