@@ -5,6 +5,9 @@ differ:
 
 * CPU. Under version 1 the kernel refuses a child's quota above its parent's, so a container with a CPU limit
   above its node's cores does not start there; under version 2 it starts, and the node's quota holds it.
+* Memory. When a node's memory is used up, the kernel kills in its group, as it does on a machine of its own.
+  Version 1 tells of it to every group below: containers that were spared are then reported as OOMKilled too
+  when they end, with their own exit code.
 * Disk. Under version 1 the kernel's throttle knows no hierarchy (Linux, Documentation/admin-guide/cgroup-v1/
   blkio-controller.rst): a limit on the node's group would hold nothing below it. So there every container
   gets the node's limit by itself, through the runtime (`runtime.py`); under version 2 the node's group has

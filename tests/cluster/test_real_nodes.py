@@ -12,7 +12,7 @@ import pytest
 from lightkube.models.core_v1 import NodeStatus
 from lightkube.resources.core_v1 import Node
 
-from testbed import api, cgroups, nodes, pods
+from testbed import api, cgroups, network, nodes, pods
 from testbed.cluster import Cluster
 from testbed.errors import MissingPrerequisite
 from testbed.nodes import RunningNode
@@ -20,6 +20,7 @@ from testbed.programs import program_path
 from testbed.spec import RealNode
 from testbed.waiting import wait_for
 
+RELAY_SLOTS = 16384  # of relay.c
 BOTH = ("node-1", "node-2")
 
 
@@ -199,6 +200,24 @@ def test_delay_is_between_nodes_only_and_goes_away(cluster: Cluster, namespace: 
     finally:
         relay.end()
     assert round_trip_s(cluster, namespace, "from", far) < 0.003
+
+
+def test_the_relay_drops_and_counts_what_it_has_no_room_for(cluster: Cluster) -> None:
+    relay = nodes.delay_between(cluster.plane, 1.0)
+    try:
+        with network.inside(
+            cluster.nodes["node-1"].place.namespace, lambda: socket.socket(type=socket.SOCK_DGRAM)
+        ) as sender:
+            for _ in range(RELAY_SLOTS + 2000):
+                sender.sendto(b"x", (cluster.nodes["node-2"].address, 9))
+        counts = wait_for(
+            "all packets have waited",
+            lambda: relay.counts() if relay.counts().passed >= RELAY_SLOTS else None,
+            10.0,
+        )
+    finally:
+        relay.end()
+    assert 0 < counts.dropped <= 2000 + 100  # a few packets of others may be between the nodes
 
 
 def test_a_node_keeps_to_itself(cluster: Cluster, namespace: str) -> None:
