@@ -19,11 +19,12 @@ _LAUNCH = 'while [ "$1" != -- ]; do echo $$ > "$1" || exit 125; shift; done; shi
 
 @dataclass
 class Daemon:
-    """A running process of the cluster."""
+    """A running process of the cluster, and the network namespace that it is in."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    namespace: str
 
     @property
     def pid(self) -> int:
@@ -92,7 +93,8 @@ class Daemons:
             cgroups.make(daemons, everywhere=False)
             groups = {"unified": daemons}
         files = [str(cgroups.procs_file(group, hierarchy)) for hierarchy, group in groups.items()]
-        entered = f"--net={network.NAMESPACES / (namespace or self.site.hub)}"
+        namespace = namespace or self.site.hub
+        entered = f"--net={network.NAMESPACES / namespace}"
         log = self.site.log(name)
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -104,7 +106,7 @@ class Daemons:
                 cwd=self.site.folder,
                 start_new_session=True,  # Ctrl-C is for us, who then take it down in order
             )
-        self.running[name] = Daemon(name, process, log)
+        self.running[name] = Daemon(name, process, log, namespace)
         return self.running[name]
 
     def wait_for(self, what: str, look: Callable[[], object], within_s: float = 60.0) -> None:

@@ -83,15 +83,15 @@ class RunningNode:
         that is off stays off.
         """
         daemons = self.plane.daemons
-        names = (f"kubelet-{self.number}", f"containerd-{self.number}", self.name)
-        ended = [daemons.running[name] for name in names if name in daemons.running]
+        # Whoever started it: what stays in the node's network namespace would keep that, and the link, alive.
+        ended = [d for d in daemons.running.values() if d.namespace == self.place.namespace]
         for daemon in ended:
             daemons.forget(daemon.name)
         for group in (self.place.daemons_group, self.place.group):
             cgroups.end_members(group)
             cgroups.remove(group)
         for daemon in ended:
-            daemon.process.wait()
+            daemon.kill()
         if (network.NAMESPACES / self.place.namespace).exists():
             network.leave(self.place.site, self.number)
 
