@@ -1,9 +1,11 @@
 """The oracle: kube-scheduler 1.37.2's own plugins, asked as a library, and what its answers mean."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ import yaml
 
 from stowplan.core.constraints import FILTERS
 from testbed.differential.oracle import Invalid, Oracle, Panicked, PodVerdict, Verdicts
+from testbed.differential.real_scheduler import RealScheduler
 from testbed.errors import ComponentFailed, MissingPrerequisite
 
 pytestmark = pytest.mark.cluster  # it needs a program of the test cluster, though no root
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "constraints" / "cases").glob("*.yaml"))
 Object = dict[str, Any]
+Running = TypeVar("Running")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def lenient() -> Iterator[Oracle]:
     yield from started(lambda: Oracle(is_validated=False))
 
 
-def started(make: Callable[[], Oracle]) -> Iterator[Oracle]:
+def started(make: Callable[[], AbstractContextManager[Running]]) -> Iterator[Running]:
     try:
         with make() as running:
             yield running
@@ -311,8 +315,8 @@ class Flaw:
 
 
 # Found here: with StorageCapacityScoring (on by default since 1.37), VolumeBinding.Score reads two pointers
-# that may be nil. Score runs where nobody recovers, so kube-scheduler 1.37.2 itself crashes as soon as two
-# nodes are feasible (volume_binding.go:503 and :513). Filters are not touched.
+# that may be nil (volume_binding.go:503 and :513). Score runs where nobody recovers, so kube-scheduler 1.37.2
+# itself crashes as soon as two nodes are feasible. Filters are not touched.
 FLAWS = {
     "a capacity that says only the largest volume": Flaw(
         {"maximumVolumeSize": "10Gi"}, claim("c", storageClassName="s")
@@ -344,6 +348,20 @@ def test_where_scoring_panics_the_filters_verdict_stands(oracle: Oracle, flaw: F
     assert "volumebinding.(*VolumeBinding).Score" in verdict.unscored
     assert (verdict.refused, verdict.total) == ({}, ())
     assert verdicts(oracle, node("a"), pod("p")).pods["default/p"].total  # it goes on
+
+
+@pytest.mark.slow
+def test_kube_scheduler_itself_crashes_there() -> None:
+    in_blue = ("Pod", "PersistentVolumeClaim", "CSIStorageCapacity")
+    for real in started(RealScheduler):
+        for flaw in FLAWS.values():
+            objects = copy.deepcopy(flawed(flaw))
+            for one in objects:
+                if one["kind"] in in_blue:
+                    one["metadata"]["namespace"] = "blue"
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}}
+            with pytest.raises(ComponentFailed, match=r"^kube-scheduler ended .* nil pointer dereference"):
+                real.judge([namespace, *objects])
 
 
 # ---- devices ----
