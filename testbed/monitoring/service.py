@@ -23,7 +23,9 @@ WITHOUT = ("netclass",)
 
 
 def start(plane: ControlPlane, spec: ClusterSpec) -> None:
-    """Start Prometheus and the node exporters; returns when it answers.
+    """Start Prometheus and the node exporters; returns when it answers queries.
+
+    It takes up its targets within the five seconds after that, and scrapes each within five more.
 
     Raises:
         MissingPrerequisite: Debian's packages cannot be had.
