@@ -36,9 +36,10 @@ class Containerd:
         self, image: str, *command: object, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         """Run a container to its end; without a command, as its image says."""
+        # runc keeps the containers of all containerds in one folder, so a name must be nobody else's.
+        container = f"{self.root.parent.name}-{next(self.numbers)}"
         arguments = ["ctr", "--address", self.socket, "--namespace", NAMESPACE, "run", "--rm", *options]
-        arguments += ["--cgroup", f"{GROUP}/{self.root.parent.name}-{next(self.numbers)}"]
-        arguments += [image_name(image), f"test-{next(self.numbers)}", *command]
+        arguments += ["--cgroup", f"{GROUP}/{container}", image_name(image), container, *command]
         return subprocess.run(
             [str(word) for word in arguments], capture_output=True, text=True, check=False, timeout=60
         )
