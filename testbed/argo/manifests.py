@@ -1,7 +1,7 @@
 """What Argo needs in the API server, taken from the manifests that its own module carries.
 
 The custom resource definitions are the minimal ones, which do not say what is inside a workflow. Seen on two
-cores, with the API server's memory:
+busy cores, with the API server's memory:
 
     minimal   in use after  2 s,  0.4 GB   a workflow with a wrong type crashes the controller
     full      in use after 15 s,  1.1 GB   a workflow with a wrong type is refused
