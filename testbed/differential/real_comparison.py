@@ -10,8 +10,9 @@ Kinds of mismatch:
 * `best`: the node that was chosen is not among our best; `oracle-best`: not among the oracle's.
 * `oracle-scores`: some node's score is not the oracle's. Where ours differs without that the best do, it is
   only counted.
-* `queue`: the oracle and kube-scheduler differ in whether the pod is looked at at all, or whether that ends
-  with an error. After an error of a filter no node is known to have passed, so no nodes are compared.
+* `outcome`: the oracle and kube-scheduler differ in whether the pod is looked at at all, or whether that ends
+  with a node, with none, with an error or a crash. After an error of a filter no node is known to have
+  passed, so no nodes are compared.
 * `words`: kube-scheduler counts other reasons in its message than the oracle.
 * `refused`: one takes the case's objects, the other does not.
 """
@@ -38,6 +39,8 @@ __all__ = ["RealTally", "compare_real", "expected_reasons", "reasons_in"]
 
 _SHOWN_NODES: Final = 5
 _BY_ITSELF: Final = "PreEnqueue"
+_PANICKED: Final = "panicked: "
+_WITHOUT_NODES: Final = (Outcome.GAVE_UP, Outcome.CRASHED)
 
 
 class RealTally(msgspec.Struct, kw_only=True):
@@ -147,8 +150,8 @@ class _Case:
         real, tally = self.real, self.tally
         expected = _expected_outcome(self.verdicts, self.oracle)
         if real.outcome is not expected:
-            self._note("queue", f"{expected.value}", f"{real.outcome.value}: {real.message}")
-        if real.outcome is Outcome.GAVE_UP and not real.feasible:
+            self._note("outcome", f"{expected.value}", f"{real.outcome.value}: {real.message}")
+        if real.outcome in _WITHOUT_NODES and not real.feasible:
             return
         tally.judgements += len(self.verdicts.nodes)
         tally.feasible += len(real.feasible)
@@ -254,13 +257,9 @@ def _expected_outcome(verdicts: Verdicts, oracle: PodVerdict) -> Outcome:
     """What the oracle's verdict means for the pod."""
     if any(one.step == _BY_ITSELF for one in oracle.reasons):
         return Outcome.NEVER_QUEUED
-    first = np.frombuffer(oracle.first, dtype=np.uint8)
-    for one in oracle.reasons:
-        if one.code == "Error":
-            number = verdicts.plugins.index(one.plugin) + 1
-            if (verdicts.mask(one.nodes) & (first == number)).any():
-                return Outcome.GAVE_UP
-    if oracle.unscored:
+    if oracle.unscored.startswith(_PANICKED):
+        return Outcome.CRASHED
+    if oracle.failed or oracle.unscored:
         return Outcome.GAVE_UP
     is_feasible = verdicts.mask(oracle.feasible).any()
     return Outcome.CHOSEN if is_feasible else Outcome.UNSCHEDULABLE

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
@@ -25,7 +26,7 @@ from typing import Final, Self
 from lightkube import ApiError
 
 from testbed import api, control_plane, keeper, network, prerequisites, sweep
-from testbed.daemons import Daemons
+from testbed.daemons import Daemon, Daemons
 from testbed.differential.extender import NOT_BOUND, RecordingExtender
 from testbed.differential.real_objects import DISABLED_ADMISSION, PendingPod, RealObjects
 from testbed.differential.real_scores import FLAGS, ScoreLog
@@ -52,6 +53,7 @@ class Outcome(enum.Enum):
     UNSCHEDULABLE = "no node was found"
     GAVE_UP = "the cycle ended with an error"
     NEVER_QUEUED = "it was kept out of the queue"
+    CRASHED = "kube-scheduler crashed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class RealVerdict:
         outcome: What became of it.
         feasible: The nodes that passed all filters; empty when none did, or the pod was never looked at.
         chosen: The node that it was to be bound to.
-        message: kube-scheduler's words, as in the pod's condition PodScheduled.
+        message: kube-scheduler's words, as in the pod's condition PodScheduled, or its last ones in the log.
         totals: The scores of the feasible nodes, of which the highest is chosen; empty with fewer than two.
         nominated: The node that the pod is nominated for, where that is feasible: it would have been taken,
             had the extender not sent kube-scheduler on. `chosen` is what it takes of all.
@@ -74,9 +76,6 @@ class RealVerdict:
     message: str
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     nominated: str | None = None
-
-
-_NEVER_QUEUED: Final = RealVerdict(Outcome.NEVER_QUEUED, frozenset(), None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,26 +158,32 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         return RealAnswer({key: verdicts[key] for key in sorted(verdicts)}, tuple(held))
 
     def _judge_all(self) -> dict[str, RealVerdict]:
-        waiting = sorted(
-            self._objects.pending.values(),
-            key=lambda pod: (pod.may_never_be_queued, bool(pod.nominated_node)),
+        waiting = deque(
+            sorted(
+                self._objects.pending.values(),
+                key=lambda pod: (pod.may_never_be_queued, bool(pod.nominated_node)),
+            )
         )
         verdicts: dict[str, RealVerdict] = {}
-        if not waiting:
-            return verdicts
-        with self._scheduling() as scores:
-            for pod in waiting:
-                self._objects.release(pod)
-                if pod.may_never_be_queued:
-                    self._pass_by(pod.namespace)
-                    verdict = self._verdict(pod) or _NEVER_QUEUED
-                else:
-                    verdict = self._wait_for_verdict(pod)
-                verdicts[pod.key] = replace(verdict, totals=scores.totals(pod.key))
-                self._objects.take_away(pod)
-                if pod.nominated_node and pod is not waiting[-1]:
-                    self._objects.hold_again(pod)
+        while waiting:
+            with self._scheduling() as scores:
+                has_crashed = False
+                while waiting and not has_crashed:
+                    pod = waiting.popleft()
+                    verdict = replace(self._judge(pod), totals=scores.totals(pod.key))
+                    has_crashed = verdict.outcome is Outcome.CRASHED
+                    verdicts[pod.key] = verdict
+                    self._objects.take_away(pod)
+                    if pod.nominated_node and waiting:
+                        self._objects.hold_again(pod)
         return verdicts
+
+    def _judge(self, pod: PendingPod) -> RealVerdict:
+        self._objects.release(pod)
+        if not pod.may_never_be_queued:
+            return self._wait_for_verdict(pod)
+        self._pass_by(pod.namespace)
+        return self._verdict(pod) or RealVerdict(Outcome.NEVER_QUEUED, frozenset(), None, "")
 
     @contextlib.contextmanager
     def _scheduling(self) -> Generator[ScoreLog]:
@@ -198,7 +203,11 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         self._objects.take_away(last)
 
     def _wait_for_verdict(self, pod: PendingPod) -> RealVerdict:
+        scheduler = self._plane.daemons.running[SCHEDULER]
+
         def look() -> RealVerdict | None:
+            if scheduler.process.poll() is not None:
+                return self._crashed(pod, scheduler)
             self._plane.daemons.check()
             return self._verdict(pod)
 
@@ -220,6 +229,17 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
             )
         nominated = pod.nominated_node if told.fits_where_nominated else None
         return RealVerdict(outcome, told.feasible or frozenset(), told.chosen, message, nominated=nominated)
+
+    def _crashed(self, pod: PendingPod, scheduler: Daemon) -> RealVerdict:
+        """The verdict on the pod over which kube-scheduler crashed, which it does when a plugin panics."""
+        try:
+            scheduler.check()
+        except ComponentFailed as ended:
+            message = str(ended)
+        else:
+            message = ""
+        told = self._extender.recorded(pod.uid)
+        return RealVerdict(Outcome.CRASHED, told.feasible or frozenset(), told.chosen, message)
 
 
 def _configuration(extender: Json) -> Json:

@@ -183,6 +183,49 @@ def test_a_verdict_leaves_the_cluster_as_it_was(real: RealScheduler, oracle: Ora
     assert [verdict.chosen for verdict in verdicts.values()] == ["n2"] * 3
 
 
+def test_a_crash_of_kube_scheduler_is_a_verdict_and_the_other_pods_get_theirs(
+    real: RealScheduler, oracle: Oracle
+) -> None:
+    """1.37.2 reads a capacity that need not be there, when it scores two nodes or more."""
+    storage_class: Json = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "s"},
+        "provisioner": "disk.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    driver: Json = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": "disk.example.com"},
+        "spec": {"storageCapacity": True},
+    }
+    only_the_largest: Json = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": "s", "namespace": "case"},
+        "storageClassName": "s",
+        "nodeTopology": {},
+        "maximumVolumeSize": "10Gi",
+    }
+    claim: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "case", "uid": "uid-data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "s",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    crashing = pod("a", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    cluster = [NAMESPACE, node("n1"), node("n2"), storage_class, driver, only_the_largest, claim]
+    verdicts = judged([*cluster, crashing, pod("b"), pod("c")], real, oracle)
+    assert verdicts["case/a"].outcome is Outcome.CRASHED
+    assert verdicts["case/a"].feasible == {"n1", "n2"}
+    assert verdicts["case/b"].outcome is verdicts["case/c"].outcome is Outcome.CHOSEN
+
+
 def test_what_the_api_server_refuses_is_told_and_taken_away(real: RealScheduler, oracle: Oracle) -> None:
     wrong = node("n2")
     wrong["metadata"]["labels"]["zone"] = "not a label value"

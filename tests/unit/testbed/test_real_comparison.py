@@ -111,9 +111,9 @@ def test_where_the_nominated_node_fits_ours_must_be_that_one_and_no_other() -> N
 @pytest.mark.parametrize(
     ("outcome", "differs"),
     [
-        (Outcome.NEVER_QUEUED, ["queue"]),
-        (Outcome.GAVE_UP, ["queue"]),
-        (Outcome.UNSCHEDULABLE, ["queue", "words"]),
+        (Outcome.NEVER_QUEUED, ["outcome"]),
+        (Outcome.GAVE_UP, ["outcome"]),
+        (Outcome.UNSCHEDULABLE, ["outcome", "words"]),
     ],
 )
 def test_what_becomes_of_the_pod_is_told(outcome: Outcome, differs: list[str]) -> None:
@@ -121,13 +121,25 @@ def test_what_becomes_of_the_pod_is_told(outcome: Outcome, differs: list[str]) -
     assert kinds(real) == differs
 
 
-def test_an_error_of_a_filter_is_expected_where_the_oracle_has_it_first() -> None:
-    gave_up = RealVerdict(
-        Outcome.GAVE_UP, frozenset(), None, 'running "VolumeBinding" filter plugin: no region'
-    )
-    error = Refusal("VolumeBinding", "Filter", "Error", "no region", bitmap("n0", "n1"))
-    assert kinds(gave_up, _first(ORACLE, error, "n1")) == []
-    assert kinds(gave_up, _first(ORACLE, error)) == ["queue"]  # another filter comes before it on n0
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Outcome.GAVE_UP, {"failed": "no region"}),
+        (Outcome.GAVE_UP, {"unscored": "running PreScore plugin"}),
+        (Outcome.CRASHED, {"unscored": "panicked: nil pointer"}),
+    ],
+)
+def test_an_error_or_a_crash_is_expected_where_the_oracle_has_one(
+    outcome: Outcome, said: dict[str, str]
+) -> None:
+    """No node is known to have passed then, where kube-scheduler did not come as far as its extender."""
+    ended = RealVerdict(outcome, frozenset(), None, "it said why")
+    oracle = msgspec.structs.replace(ORACLE, **said)
+    assert kinds(ended, oracle) == []
+    assert kinds(replace(ended, feasible=REAL.feasible), oracle) == []
+    assert kinds(replace(ended, feasible=frozenset({"n2"})), oracle) == ["feasible", "held", "oracle"]
+    assert kinds(ended) == ["outcome"]
+    assert kinds(REAL, oracle) == ["outcome"]
 
 
 def _first(verdict: PodVerdict, refusal: Refusal, *nodes: str) -> PodVerdict:
