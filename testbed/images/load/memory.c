@@ -39,8 +39,8 @@ int run_hold(int argc, char **argv)
     struct option seconds = {.name = "seconds", .kind = OPTION_SECONDS};
     read_options("hold", (struct option *const[]){&bytes, &seconds, NULL}, argc, argv);
     touch_pages(new_memory(bytes.number), 0, bytes.number);
+    work_done(bytes.number); /* first: the time may be up as soon as it begins */
     work_begin("bytes", bytes.number, &seconds);
-    work_done(bytes.number);
     for (;;)
         pause(); /* until the time is up or a signal comes */
 }
