@@ -130,11 +130,13 @@ def compare_real(objects: Sequence[Json], real: RealAnswer | Refused, oracle: An
             tally.note(Mismatch(kind="refused", ours=_not_judged(oracle), theirs=_not_judged(real)))
         return tally
     written, held = _ours(objects), _ours(real.objects)
+    nominated = _nominations(objects)
     for pod, verdict in real.verdicts.items():
         tally.cases += 1
         name = verdict.outcome.name
         tally.outcomes[name] = tally.outcomes.get(name, 0) + 1
-        _Case(tally, pod, verdict, oracle, oracle.pods[pod]).compare(written[pod], held[pod])
+        one = _Case(tally, pod, verdict, oracle, oracle.pods[pod], nominated.get(pod))
+        one.compare(written[pod], held[pod])
     return tally
 
 
@@ -145,6 +147,7 @@ class _Case:
     real: RealVerdict
     verdicts: Verdicts
     oracle: PodVerdict
+    nominated_for: str | None
 
     def compare(self, written: _Ours, held: _Ours) -> None:
         real, tally = self.real, self.tally
@@ -158,13 +161,21 @@ class _Case:
         self._same("feasible", written.feasible, written.why)
         self._same("held", held.feasible, held.why)
         self._same("oracle", self.verdicts.names(self.oracle.feasible), {})
-        if real.outcome is Outcome.UNSCHEDULABLE:
+        if real.outcome is Outcome.UNSCHEDULABLE and not self._is_refused_twice():
             tally.worded += 1
             ours, theirs = expected_reasons(self.verdicts, self.oracle), reasons_in(real.message)
             if ours != theirs:
                 self._note("words", str(dict(ours - theirs)), str(dict(theirs - ours)))
         if real.chosen is not None and len(real.feasible) > 1:
             self._compare_chosen(written)
+
+    def _is_refused_twice(self) -> bool:
+        """Whether the node that the pod is nominated for was left out by a PreFilter.
+
+        That node is tried by the filters all the same, and has their words instead.
+        """
+        left_out = self.oracle.ruled_out.values()
+        return any(self.nominated_for in self.verdicts.names(bitmap) for bitmap in left_out)
 
     def _compare_chosen(self, ours: _Ours) -> None:
         tally, chosen = self.tally, self.real.chosen
@@ -223,6 +234,17 @@ def _not_judged(answer: RealAnswer | Refused | Answer) -> str:
             return f"panic at {answer.at} for pod {answer.pod}: {answer.message}"
         case _:
             return "judged"
+
+
+def _nominations(objects: Sequence[Json]) -> dict[str, str]:
+    """By `namespace/name` of the pods that are nominated, the node."""
+    return {
+        f"{one['metadata'].get('namespace', 'default')}/{one['metadata']['name']}": one["status"][
+            "nominatedNodeName"
+        ]
+        for one in objects
+        if one["kind"] == "Pod" and one.get("status", {}).get("nominatedNodeName")
+    }
 
 
 def _ours(objects: Sequence[Json]) -> dict[str, _Ours]:

@@ -231,6 +231,21 @@ def test_nodes_that_were_left_out_have_one_reason_with_the_plugins_that_did() ->
     assert expected_reasons(Verdicts(NODES, PLUGINS, {}), oracle) == expected
 
 
+def test_words_are_not_compared_where_the_nominated_node_was_left_out_and_tried_all_the_same() -> None:
+    everywhere = bitmap(*NODES)
+    left_out = Refusal("NodeAffinity", "PreFilterResult", "x", "node is left out", everywhere)
+    nowhere = msgspec.structs.replace(
+        _first(ORACLE, left_out, *NODES), feasible=bitmap(), total=(), ruled_out={"NodeAffinity": everywhere}
+    )
+    said = (
+        "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+    real = RealVerdict(Outcome.UNSCHEDULABLE, frozenset(), None, said)
+    assert kinds(real, nowhere, written=objects(cpu="9", nominatedNodeName="n1")) == []
+    assert kinds(real, nowhere, written=objects(cpu="9")) == ["words"]
+
+
 def test_a_pod_refused_as_a_whole_has_its_reason_once() -> None:
     whole = Refusal("VolumeBinding", "PreFilter", "x", "pod has unbound immediate claims", bitmap(*NODES))
     oracle = _first(ORACLE, whole, *NODES)
