@@ -119,7 +119,7 @@ def start(plane: ControlPlane, number: int, spec: RealNode, images: Sequence[str
     place.folder.mkdir()
     disk_limit = limits.apply(place, spec)
     keeper = own_mounts.make(place, plane.daemons)
-    runtime.prepare(place, spec, disk_limit)
+    runtime.prepare(place, spec, disk_limit, images)
     kubelet.prepare(place, spec, plane)
     node = RunningNode(place, spec, plane, disk_limit, keeper)
     if not node.disk_throttled and (spec.disk_read_bytes_per_s or spec.disk_write_bytes_per_s):
@@ -128,6 +128,5 @@ def start(plane: ControlPlane, number: int, spec: RealNode, images: Sequence[str
             node.name,
         )
     node.start_runtime()
-    runtime.import_images(place, images)
     node.start_kubelet()
     return node

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.daemons import Daemon, Daemons
-from testbed.errors import ComponentFailed
-from testbed.images import image_name, image_path
+from testbed.images import image_name, place_images
 from testbed.nodes import cni, limits, own_mounts
 from testbed.nodes.capabilities import may_lower_oom_score
 from testbed.nodes.place import NodePlace
@@ -28,8 +27,9 @@ UNUSED = (
 )
 
 
-def prepare(place: NodePlace, spec: RealNode, disk_limit: limits.DiskLimit) -> Path:
-    """Write the configuration of containerd and CNI; returns the former's file."""
+def prepare(place: NodePlace, spec: RealNode, disk_limit: limits.DiskLimit, images: Iterable[str]) -> Path:
+    """Write the configuration of containerd and CNI, and lay out the images; returns the former's file."""
+    place_images({SANDBOX, *images}, place.folder / "containerd")
     networks = place.folder / "networks"
     networks.mkdir(parents=True, exist_ok=True)
     (networks / "10-pods.conflist").write_text(json.dumps(cni.configuration(place)))
@@ -111,23 +111,6 @@ def start(place: NodePlace, daemons: Daemons, keeper: Daemon) -> Daemon:
     )
     daemons.wait_for(f"containerd of {place.name} answers", lambda: _answers(place.containerd_socket), 30.0)
     return daemon
-
-
-def import_images(place: NodePlace, images: Iterable[str]) -> None:
-    """Give the node images of the catalogue, and the one that its pods' sandboxes are made of.
-
-    Raises:
-        ComponentFailed: containerd refused one.
-    """
-    for image in dict.fromkeys((SANDBOX, *images)):
-        command = ["ctr", f"--address={place.containerd_socket}", "--namespace=k8s.io", "images", "import"]
-        done = subprocess.run(
-            [*command, str(image_path(image))], capture_output=True, text=True, check=False, cwd=place.folder
-        )
-        if done.returncode != 0:
-            raise ComponentFailed(
-                f"{place.name} cannot take the image {image}: {' '.join(done.stderr.split())}"
-            )
 
 
 def _answers(path: Path) -> bool:
