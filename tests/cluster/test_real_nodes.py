@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from lightkube.resources.core_v1 import Node
 from testbed import api, cgroups, network, nodes, pods
 from testbed.cluster import Cluster
 from testbed.errors import MissingPrerequisite
-from testbed.nodes import RunningNode
+from testbed.nodes import RunningNode, delay
 from testbed.programs import program_path
 from testbed.spec import RealNode
 from testbed.waiting import wait_for
@@ -28,6 +29,12 @@ def status_of(cluster: Cluster, node: str) -> NodeStatus:
     status = cluster.client.get(Node, node).status
     assert status is not None
     return status
+
+
+def taints_of(cluster: Cluster, node: str) -> list[tuple[str, str | None, str]]:
+    spec = cluster.client.get(Node, node).spec
+    assert spec is not None
+    return [(taint.key, taint.value, taint.effect) for taint in spec.taints or []]
 
 
 def load(cluster: Cluster, namespace: str, node: str, *arguments: str) -> dict[str, float]:
@@ -203,21 +210,25 @@ def test_delay_is_between_nodes_only_and_goes_away(cluster: Cluster, namespace: 
 
 
 def test_the_relay_drops_and_counts_what_it_has_no_room_for(cluster: Cluster) -> None:
-    relay = nodes.delay_between(cluster.plane, 1.0)
+    relay = nodes.delay_between(cluster.plane, delay.LONGEST_S)
+    sent = 0
     try:
         with network.inside(
             cluster.nodes["node-1"].place.namespace, lambda: socket.socket(type=socket.SOCK_DGRAM)
         ) as sender:
-            for _ in range(RELAY_SLOTS + 2000):
-                sender.sendto(b"x", (cluster.nodes["node-2"].address, 9))
-        counts = wait_for(
-            "all packets have waited",
-            lambda: relay.counts() if relay.counts().passed >= RELAY_SLOTS else None,
-            10.0,
-        )
+            while not relay.counts().dropped and sent < 10 * RELAY_SLOTS:
+                for _ in range(500):
+                    sender.sendto(b"x", (cluster.nodes["node-2"].address, 9))
+                sent += 500
+                time.sleep(0.001)  # else the links' own queues run over first, on a busy machine
+        counts = relay.counts()
     finally:
         relay.end()
-    assert 0 < counts.dropped <= 2000 + 100  # a few packets of others may be between the nodes
+    assert counts.dropped > 0
+    assert sent - counts.dropped >= RELAY_SLOTS - 100, (
+        "it has that much room, but for a few packets of others"
+    )
+    assert counts.passed == 0
 
 
 def test_a_node_keeps_to_itself(cluster: Cluster, namespace: str) -> None:
@@ -254,13 +265,14 @@ def test_a_node_joins_with_its_labels_and_is_switched_off(
 ) -> None:
     node = cluster.client.get(Node, third.name)
     assert node.metadata is not None
-    assert node.spec is not None
     assert node.metadata.labels is not None
     assert node.metadata.labels["disk"] == "slow"
     assert node.metadata.labels["topology.kubernetes.io/zone"] == "far"
-    assert [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or []] == [
-        ("only", "this", "NoSchedule")
-    ]
+    wait_for(
+        "only its own taint is left",
+        lambda: taints_of(cluster, third.name) == [("only", "this", "NoSchedule")],
+        10.0,
+    )
     allocatable = status_of(cluster, third.name).allocatable
     assert allocatable is not None
     assert (allocatable["cpu"], allocatable["memory"], allocatable["pods"]) == ("200m", "256Mi", "5")
