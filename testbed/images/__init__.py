@@ -1,6 +1,6 @@
 """Images for the real nodes, made without a registry."""
 
-from testbed.images.build import build_images, image_name, image_path
+from testbed.images.build import image_name, image_path
 from testbed.images.catalogue import IMAGES
 from testbed.images.compiled import compiled_program
 from testbed.images.containerd import import_image
@@ -8,7 +8,6 @@ from testbed.images.store import place_images
 
 __all__ = [
     "IMAGES",
-    "build_images",
     "compiled_program",
     "image_name",
     "image_path",

@@ -12,15 +12,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images.mirror import architecture, mirror, release
+from testbed.images.progress import Report, tell
 from testbed.images.upkeep import keep_newest
-
-Report = Callable[[str], None]
 
 PACKAGES = ("python3",)
 PYTHON = "/usr/bin/python3"
@@ -50,7 +49,7 @@ def base_parts() -> Iterator[bytes]:
     yield Path(__file__).read_bytes()
 
 
-def base_system(report: Report = print) -> Path:
+def base_system(report: Report = tell) -> Path:
     """The folder of the base system, made now if it is not in the cache.
 
     Args:

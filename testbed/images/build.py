@@ -9,16 +9,16 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images import archive
-from testbed.images.base import Report
 from testbed.images.catalogue import IMAGES, Image, LayerRecipe
 from testbed.images.mirror import architecture
+from testbed.images.progress import Report, tell
 from testbed.images.upkeep import keep_newest
 
 ATTEMPTS = 3
@@ -41,7 +41,7 @@ def image_name(name: str) -> str:
     return f"docker.io/stowplan/{name}:{_image_key(name)}"
 
 
-def image_path(name: str, report: Report = print) -> Path:
+def image_path(name: str, report: Report = tell) -> Path:
     """The archive of the image, built now if it is not in the cache.
 
     Args:
@@ -67,11 +67,6 @@ def image_path(name: str, report: Report = print) -> Path:
     raise ComponentFailed(
         f"image {name}: what it is made of changed {ATTEMPTS} times while it was built; try again"
     )
-
-
-def build_images(names: Iterable[str] = (), report: Report = print) -> dict[str, Path]:
-    """The archives of the named images, or of all where none is named."""
-    return {name: image_path(name, report) for name in tuple(names) or tuple(IMAGES)}
 
 
 def _folder() -> Path:

@@ -9,8 +9,9 @@ from pathlib import Path
 from testbed.errors import MissingPrerequisite
 from testbed.images import wheel
 from testbed.images.archive import Config, Entry, file, folder, link, tree
-from testbed.images.base import Report, base_parts, base_system
+from testbed.images.base import base_parts, base_system
 from testbed.images.compiled import compiled_parts, compiled_program
+from testbed.images.progress import Report
 from testbed.programs import program_path
 
 PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from testbed.errors import ComponentFailed, MissingPrerequisite
-from testbed.images.base import Report
 from testbed.images.build import image_name, image_path
+from testbed.images.progress import Report, tell
 from testbed.waiting import wait_for
 
 NAMESPACE = "k8s.io"  # where containerd keeps what belongs to Kubernetes
@@ -37,7 +37,7 @@ state = "{state}"
 """
 
 
-def import_image(socket: Path, name: str, report: Report = print) -> str:
+def import_image(socket: Path, name: str, report: Report = tell) -> str:
     """Import an image of the catalogue into a running containerd, and wait until the kubelet would find it.
 
     Args:

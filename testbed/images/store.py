@@ -23,7 +23,6 @@ from pathlib import Path
 
 from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import MissingPrerequisite
-from testbed.images.base import Report
 from testbed.images.build import image_name, image_path
 from testbed.images.containerd import (
     SNAPSHOTTER,
@@ -33,6 +32,7 @@ from testbed.images.containerd import (
     remove_all_but,
     running_containerd,
 )
+from testbed.images.progress import Report, tell
 from testbed.images.upkeep import keep_newest
 
 _LINKED = ("io.containerd.content.v1.content", f"io.containerd.snapshotter.v1.{SNAPSHOTTER}")
@@ -43,7 +43,7 @@ _COPIED = (
 _NAMES = "names"  # in a store: the images that it has, one per line
 
 
-def place_images(names: Iterable[str], root: Path, report: Report = print) -> None:
+def place_images(names: Iterable[str], root: Path, report: Report = tell) -> None:
     """Give a containerd that was never started all of the named images.
 
     Args:
@@ -59,7 +59,7 @@ def place_images(names: Iterable[str], root: Path, report: Report = print) -> No
     _copy(prepared_store(names, report), root)
 
 
-def prepared_store(names: Iterable[str], report: Report = print) -> Path:
+def prepared_store(names: Iterable[str], report: Report = tell) -> Path:
     """The containerd root folder that has exactly the named images, filled now if it is not in the cache."""
     wanted = sorted(set(names))
     place = _place(wanted)

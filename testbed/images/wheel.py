@@ -16,7 +16,8 @@ from typing import Any
 
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images.archive import Entry, file, tree
-from testbed.images.base import PYTHON, Report, base_parts, base_system, compile_python, python_version
+from testbed.images.base import PYTHON, base_parts, base_system, compile_python, python_version
+from testbed.images.progress import Report
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 LOCK = CHECKOUT / "requirements" / "serve.lock"

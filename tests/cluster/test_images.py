@@ -137,6 +137,8 @@ def test_argoexec_runs_and_finds_itself_on_the_path(first: Containerd) -> None:
     assert (done.returncode, "v4.0.5" in done.stdout + done.stderr) == (0, True), done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # the first time, its base system is made
 def test_stowplan_runs_from_its_wheel_as_nobody(start: ExitStack) -> None:
     other = node(start, "stowplan")
     version = other.run("stowplan", "stowplan", "--version")

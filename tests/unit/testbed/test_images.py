@@ -17,6 +17,7 @@ from testbed.cache import cache_folder
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images import archive, base, build, catalogue, compiled, containerd, mirror, store, upkeep, wheel
 from testbed.images.archive import Config, Entry, Layer, file, folder, link, tree, write_archive, write_layer
+from testbed.images.progress import Report
 
 Tar = dict[str, tarfile.TarInfo]
 
@@ -218,11 +219,11 @@ def make_image(monkeypatch: pytest.MonkeyPatch, entries: Callable[..., list[Entr
     monkeypatch.setitem(catalogue.IMAGES, "broken", catalogue.Image("broken", Config(), (recipe,)))
 
 
-def no_space(_scratch: Path, _report: base.Report) -> list[Entry]:
+def no_space(_scratch: Path, _report: Report) -> list[Entry]:
     raise OSError(28, "No space left on device")
 
 
-def no_program(_scratch: Path, _report: base.Report) -> list[Entry]:
+def no_program(_scratch: Path, _report: Report) -> list[Entry]:
     raise MissingPrerequisite("no gcc")
 
 
@@ -272,7 +273,7 @@ def moving_image(monkeypatch: pytest.MonkeyPatch, changes: int) -> None:
     """An image whose source grows by a byte while it is built, that many times."""
     source = [b""]
 
-    def entries(_scratch: Path, _report: base.Report) -> list[Entry]:
+    def entries(_scratch: Path, _report: Report) -> list[Entry]:
         seen = source[0]
         source[0] = seen + b"x" if len(seen) < changes else seen
         return [file("state", seen)]
@@ -297,6 +298,13 @@ def test_only_the_most_recently_used_versions_stay(tmp_path: Path) -> None:
     os.utime(tmp_path / "x-9", (0, 0))
     upkeep.keep_newest(tmp_path, "x-*", kept=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x-0.tar", "x-1.tar", "y-0.tar"]
+
+
+def test_progress_leaves_stdout_to_the_shell(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert build.image_path("busybox").is_file()
+    out, err = capfd.readouterr()
+    assert (out, err.startswith("image busybox: ")) == ("", True)
+    assert cache.is_dir()
 
 
 def test_what_was_used_within_the_hour_stays(tmp_path: Path) -> None:
