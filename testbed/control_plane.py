@@ -186,6 +186,7 @@ def _start_api_server(plane: ControlPlane, signing: KeyPair, more_flags: Sequenc
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",
             "--delete-collection-workers=8",  # one by default
+            "--request-timeout=5m",  # on a busy machine thousands of pods are not deleted in one minute
             "--allow-privileged=true",
             *more_flags,
         ],
