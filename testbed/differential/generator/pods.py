@@ -45,7 +45,8 @@ def pending_pod(world: World, number: int) -> Manifest:
     if world.has("gates"):
         spec["schedulingGates"] = [{"name": "example.com/later"}]
     elif world.has("nominated", 0.7):
-        pod["status"] = {"nominatedNodeName": world.pick(world.nodes)}
+        node = world.pick(world.nodes) if world.chance(0.97) else "no-such-node"
+        pod["status"] = {"nominatedNodeName": node}
     if world.has("devices"):
         spec["resourceClaims"] = [{"name": "device", "resourceClaimName": "no-such-claim"}]
     return pod
@@ -82,7 +83,8 @@ def _relate(world: World, spec: Manifest, labels: dict[str, str], *, is_bound: b
         spec["tolerations"] = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
     affinity: Manifest = {}
     if not is_bound:  # of a bound pod, nobody asks any more which nodes it wanted
-        is_asking = world.has("node-affinity")
+        is_spread = world.has("spread")
+        is_asking = world.has("node-affinity") or (is_spread and world.chance(0.25))
         if is_asking and world.chance(0.35):
             spec["nodeSelector"] = node_selector(world)
         is_required = is_asking and world.chance(0.7)
@@ -91,8 +93,8 @@ def _relate(world: World, spec: Manifest, labels: dict[str, str], *, is_bound: b
             affinity["nodeAffinity"] = node_affinity(
                 world, is_required=is_required, is_preferred=is_preferred
             )
-        if world.has("spread") or world.has("scores", 0.5):
-            constraints = spread(world, labels, only_scores=not world.has("spread"))
+        if is_spread or world.has("scores", 0.5):
+            constraints = spread(world, labels, only_scores=not is_spread)
             spec["topologySpreadConstraints"] = constraints
     is_required = world.has("interpod", 0.3 if is_bound else 1.0)
     is_preferred = world.has("scores", 0.3)

@@ -27,6 +27,7 @@ from testbed.differential.generator.world import Manifest, World
 __all__ = ["add_csi", "claim_for", "csi_nodes", "ephemeral_claim"]
 
 _BIND_COMPLETED: Final = {"pv.kubernetes.io/bind-completed": "yes"}
+_OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _DRIVERS: Final = ("disk.example.com", "file.example.com")
 _MOVED_DRIVERS: Final = ("pd.csi.storage.gke.io", "ebs.csi.aws.com")
@@ -38,6 +39,14 @@ _CLASSES: Final[dict[str, Manifest]] = {
         "provisioner": "disk.example.com",
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["za", "zc"]}]}],
+    },
+    "wait-rack": {
+        "provisioner": "disk.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [
+            {"matchLabelExpressions": [{"key": ZONE, "values": ["zb"]}, {"key": "disk", "values": ["ssd"]}]},
+            {"matchLabelExpressions": [{"key": "rack", "values": ["r1", "r2"]}]},
+        ],
     },
     "wait-room": {"provisioner": "room.example.com", "volumeBindingMode": "WaitForFirstConsumer"},
     "local": {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"},
@@ -56,7 +65,7 @@ def _class(world: World, name: str) -> str:
             "metadata": {"name": name},
             **_CLASSES[name],
         }
-        if name == "wait-any" and world.chance(0.3):
+        if name == "wait-any" and world.chance(0.6):
             one["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
         world.early.append(one)
         if name == "local":
@@ -79,9 +88,12 @@ def _add_free_volumes(world: World) -> None:
             }
         else:
             place = node_term(world, with_fields=False) if world.chance(0.7) else None
-        one = volume(world, size_bytes=size * _MIB, storage_class="local", place=place)
+        driver = _DRIVERS[0] if world.chance(0.2) else None
+        one = volume(world, size_bytes=size * _MIB, storage_class="local", place=place, driver=driver)
         if world.chance(0.1):
             one["spec"]["volumeMode"] = "Block"
+        elif driver is not None and world.chance(0.5):
+            one["spec"]["volumeAttributesClassName"] = "quick"
         if world.chance(0.3):
             one["metadata"]["labels"] = {"tier": world.pick(("fast", "slow"))}
         if world.chance(0.08):
@@ -212,18 +224,12 @@ def claim_for(world: World, namespace: str, kind: str) -> str:
     match kind:
         case "wait":
             claim["spec"]["storageClassName"] = _class(
-                world, world.pick(("wait-any", "wait-zone", "wait-zone", "wait-room", "wait-room", "moved"))
+                world, world.pick(("wait-any", "wait-zone", "wait-rack", "wait-room", "wait-room", "moved"))
             )
             if world.chance(0.1):
                 claim["metadata"]["annotations"] = {_SELECTED_NODE: world.pick(world.nodes)}
         case "static":
-            claim["spec"]["storageClassName"] = _class(world, "local")
-            if world.chance(0.2):
-                claim["spec"]["selector"] = {"matchLabels": {"tier": world.pick(("fast", "slow"))}}
-            if world.chance(0.1):
-                claim["spec"]["volumeMode"] = "Block"
-            if world.chance(0.1):
-                claim["spec"]["accessModes"] = [world.pick(("ReadWriteMany", "ReadOnlyMany"))]
+            _let_match(world, claim)
         case "odd":
             if _make_odd(world, claim):
                 return name
@@ -231,6 +237,22 @@ def claim_for(world: World, namespace: str, kind: str) -> str:
             _bind(world, claim, kind)
     world.early.append(claim)
     return name
+
+
+def _let_match(world: World, claim: Manifest) -> None:
+    """Leave a claim to the volumes that are there, with a condition now and then."""
+    spec = claim["spec"]
+    spec["storageClassName"] = _class(world, "local")
+    if world.chance(0.2):
+        spec["selector"] = {"matchLabels": {"tier": world.pick(("fast", "slow"))}}
+    if world.chance(0.1):
+        spec["volumeMode"] = "Block"
+    if world.chance(0.1):
+        spec["accessModes"] = [world.pick(("ReadWriteMany", "ReadOnlyMany"))]
+    if world.chance(0.1):
+        spec["volumeAttributesClassName"] = "quick"
+    if world.chance(0.1):
+        claim["metadata"]["annotations"] = {_OLD_CLASS: spec.pop("storageClassName")}
 
 
 def _claim(namespace: str, name: str, *, modes: list[str], size: str) -> Manifest:
@@ -292,7 +314,8 @@ def _make_odd(world: World, claim: Manifest) -> bool:
         case 2:
             claim["spec"]["storageClassName"] = "no-such-class"
         case 3:
-            del claim["spec"]["storageClassName"]  # the default class, if there is one
+            _class(world, "wait-any")
+            del claim["spec"]["storageClassName"]  # the default class, if that is one
         case 4:
             _bind(world, claim, "reach")
             claim["status"] = {"phase": "Lost"}
