@@ -1,9 +1,15 @@
 """Small workflows that the tests of the Argo readers are made of."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from stowplan.kube.argo import ArgoObject, Shelf, TaskGraph, open_object, read_graph
+from stowplan.kube.argo import (
+    ControllerSettings,
+    ReadLimits,
+    Shelf,
+    TaskGraph,
+    open_object,
+    read_graph,
+)
 
 Json = dict[str, Any]
 
@@ -54,10 +60,15 @@ def workflow(*templates: Json, kind: str = "Workflow", name: str = "wf", **spec:
     }
 
 
-def graph_of(raw: Json, *others: Json, **options: Any) -> TaskGraph:
+def graph_of(
+    raw: Json,
+    *others: Json,
+    settings: ControllerSettings | None = None,
+    limits: ReadLimits | None = None,
+) -> TaskGraph:
     """The graph of a workflow that may refer to other objects."""
     shelf = Shelf(open_object(other) for other in others)
-    return read_graph(open_object(raw), shelf, **options)
+    return read_graph(open_object(raw), shelf, settings, limits)
 
 
 def edges(graph: TaskGraph) -> set[tuple[str, str]]:
@@ -79,8 +90,3 @@ def edges(graph: TaskGraph) -> set[tuple[str, str]]:
 def places(graph: TaskGraph) -> list[str]:
     """The places of all nodes but joins."""
     return [node.place for node in graph.nodes if node.kind != "join"]
-
-
-def opened(raw: Mapping[str, object]) -> ArgoObject:
-    """The object."""
-    return open_object(raw)

@@ -5,7 +5,7 @@ import pytest
 from stowplan.kube.argo import DependsError, Result, parse_depends
 from stowplan.kube.argo.depends import dependencies_as_depends
 
-S, F, E, K, O, D = (
+S, F, E, K, OM, D = (
     frozenset({result})
     for result in (
         Result.SUCCEEDED,
@@ -29,11 +29,11 @@ def test_a_task_waits_for_all_that_it_names_even_on_an_or() -> None:
         ("A", {"A": K}, True),
         ("A", {"A": D}, True),
         ("A", {"A": F}, False),
-        ("A", {"A": O}, False),
+        ("A", {"A": OM}, False),
         ("A.Failed", {"A": F}, True),
         ("A.Errored || A.Failed", {"A": E}, True),
         ("!A.Succeeded", {"A": S}, False),
-        ("!A", {"A": O}, True),
+        ("!A", {"A": OM}, True),
         ("A && B.Failed", {"A": S, "B": F}, True),
         ("A || B && C", {"A": S, "B": F, "C": F}, True),  # && binds closer
         ("(A || B) && C", {"A": S, "B": F, "C": F}, False),
@@ -85,7 +85,7 @@ def test_what_is_not_of_the_language_is_refused(text: str, mend: str) -> None:
 
 
 def test_outcomes_tell_what_is_certain() -> None:
-    either = {"A": (S, K), "B": (O,)}
+    either = {"A": (S, K), "B": (OM,)}
     assert parse_depends("A").outcomes(either) == {True}
     assert parse_depends("A.Skipped").outcomes(either) == {True, False}
     assert parse_depends("B").outcomes(either) == {False}
@@ -94,7 +94,7 @@ def test_outcomes_tell_what_is_certain() -> None:
 
 def test_outcomes_of_hundreds_of_tasks_are_found_without_trying_all() -> None:
     names = tuple(f"t{number}" for number in range(300))
-    ends = {name: (S, K) for name in names}
+    ends: dict[str, tuple[frozenset[Result], ...]] = dict.fromkeys(names, (S, K))
     assert dependencies_as_depends(names, {}).outcomes(ends) == {True}
     assert parse_depends(" && ".join(f"{name}.Skipped" for name in names)).outcomes(ends) == {True, False}
     ends["t7"] = (F,)

@@ -121,7 +121,9 @@ def test_what_is_within_a_conditional_call_is_conditional() -> None:
         steps("main", [task("in", "inner", when="{{workflow.parameters.x}} == 1")]),
         dag("inner", task("a"), task("b", depends="a.Failed")),
         LEAF,
-        arguments={"parameters": [{"name": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]},
+        arguments={
+            "parameters": [{"name": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]
+        },
     )
     graph = graph_of(raw)
     assert {node.place: node.chance for node in graph.nodes} == {
@@ -147,7 +149,14 @@ def test_small_fan_outs_are_expanded_with_their_items() -> None:
     raw = workflow(
         steps(
             "main",
-            [task("p", "show", arguments=parameters(m="{{item.os}}"), withItems=[{"os": "linux"}, {"os": "bsd"}])],
+            [
+                task(
+                    "p",
+                    "show",
+                    arguments=parameters(m="{{item.os}}"),
+                    withItems=[{"os": "linux"}, {"os": "bsd"}],
+                )
+            ],
             [task("q", "show", arguments=parameters(m="last"))],
         ),
         container("show", inputs=inputs("m")),
@@ -300,7 +309,9 @@ def test_inline_templates_see_the_variables_around_them() -> None:
 
 def test_templates_of_other_objects_look_names_up_among_their_own() -> None:
     library = workflow(
-        steps("outer", [task("s", "leaf")]), container("leaf", nodeSelector={"from": "library"}), kind="WorkflowTemplate",
+        steps("outer", [task("s", "leaf")]),
+        container("leaf", nodeSelector={"from": "library"}),
+        kind="WorkflowTemplate",
         name="lib",
     )
     raw = workflow(
@@ -546,9 +557,17 @@ def test_runs_of_one_origin_share_their_history(metadata: dict, spec: dict, orig
 def test_global_variables_are_known_as_far_as_they_can_be() -> None:
     show = container("show", inputs=inputs("m"))
     names = [
-        "workflow.name", "workflow.namespace", "workflow.labels.team", "workflow.annotations.a", "workflow.priority",
-        "workflow.mainEntrypoint", "workflow.serviceAccountName", "workflow.parameters", "workflow.uid", "workflow.status",
-    ]  # fmt: skip
+        "workflow.name",
+        "workflow.namespace",
+        "workflow.labels.team",
+        "workflow.annotations.a",
+        "workflow.priority",
+        "workflow.mainEntrypoint",
+        "workflow.serviceAccountName",
+        "workflow.parameters",
+        "workflow.uid",
+        "workflow.status",
+    ]
     raw = workflow(
         steps(
             "main",
@@ -566,5 +585,14 @@ def test_global_variables_are_known_as_far_as_they_can_be() -> None:
     raw["metadata"]["labels"] = {"team": "blue"}
     values = [node.inputs[0][1] for node in graph_of(raw).nodes]
     assert values == [
-        "wf", "jobs", "blue", "b", "5", "main", "sa", '[{"name":"x","value":"1"}]', "{{workflow.uid}}", "{{workflow.status}}",
-    ]  # fmt: skip
+        "wf",
+        "jobs",
+        "blue",
+        "b",
+        "5",
+        "main",
+        "sa",
+        '[{"name":"x","value":"1"}]',
+        "{{workflow.uid}}",
+        "{{workflow.status}}",
+    ]

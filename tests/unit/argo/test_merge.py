@@ -1,10 +1,12 @@
 """Strategic merge as the API server does it."""
 
+from typing import Any
+
 import pytest
 
 from stowplan.kube.argo.merge import POD_SPEC, WORKFLOW, merged
 
-BASE = {
+BASE: dict[str, Any] = {
     "nodeSelector": {"a": "1", "b": "2"},
     "tolerations": [{"key": "x"}],
     "containers": [{"name": "wait"}, {"name": "main", "image": "i", "env": [{"name": "A", "value": "1"}]}],
@@ -24,7 +26,11 @@ BASE = {
             {
                 "containers": [
                     {"name": "wait"},
-                    {"name": "main", "image": "i", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+                    {
+                        "name": "main",
+                        "image": "i",
+                        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                    },
                 ]
             },
         ),
@@ -45,7 +51,10 @@ def test_patches_of_a_pod(patch: dict, change: dict) -> None:
 
 
 def test_tolerations_have_a_key_in_a_workflow_only() -> None:
-    base, patch = {"tolerations": [{"key": "x", "value": "1"}]}, {"tolerations": [{"key": "x", "effect": "NoSchedule"}]}
+    base, patch = (
+        {"tolerations": [{"key": "x", "value": "1"}]},
+        {"tolerations": [{"key": "x", "effect": "NoSchedule"}]},
+    )
     assert merged(base, patch, POD_SPEC) == patch
     assert merged(base, patch, WORKFLOW) == {
         "tolerations": [{"key": "x", "value": "1", "effect": "NoSchedule"}]

@@ -52,7 +52,15 @@ def test_tags_are_found_everywhere() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("x", "x"), (3, "3"), (True, "true"), (1.0, "1"), (0.5, "0.5"), ([1, "é"], '[1,"é"]'), (10**20, str(10**20))],
+    [
+        ("x", "x"),
+        (3, "3"),
+        (True, "true"),
+        (1.0, "1"),
+        (0.5, "0.5"),
+        ([1, "é"], '[1,"é"]'),
+        (10**20, str(10**20)),
+    ],
 )
 def test_values_become_text_as_go_makes_it(value: object, text: str) -> None:
     assert go_text(value) == text

@@ -95,6 +95,7 @@ def _depends_of(
     accepted = {name: results for name, task in tasks.items() if (results := continued(task))}
     uses_depends = any(task.get("depends") for task in tasks.values())
     found: dict[str, Depends] = {}
+    parsed: dict[str, Depends] = {}  # tasks side by side often wait for the same
     for name, task in tasks.items():
         where = f"{path}.dag.tasks[{positions[name]}]"
         text, listed = text_of(task.get("depends")), tuple(cast("list[str]", task.get("dependencies") or []))
@@ -114,7 +115,7 @@ def _depends_of(
             problems.add(f"{where}.name", name, "begin it with a letter: depends and dependencies need that")
         if text:
             try:
-                depends = parse_depends(text, accepted)
+                depends = parsed.get(text) or parsed.setdefault(text, parse_depends(text, accepted))
             except DependsError as error:
                 problems.add(f"{where}.depends", text, str(error))
                 continue

@@ -23,8 +23,8 @@ __all__ = ["Depends", "DependsError", "Result", "Terms", "dependencies_as_depend
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<result>[a-zA-Z0-9][-a-zA-Z0-9]*?\.[A-Z][a-zA-Z]+)|(?P<name>[a-zA-Z0-9][-a-zA-Z0-9]*)"
-    r"|(?P<operator>&&|\|\||==|!=|[!()?:]))",
-    re.ASCII,
+    r"|(?P<operator>&&|\|\||==|!=|[!()?:])|(?P<other>\S.*))",
+    re.ASCII | re.DOTALL,
 )
 _CONJUNCTION: Final = re.compile(
     r"\s*[a-zA-Z0-9][-a-zA-Z0-9]*\s*(?:&&\s*[a-zA-Z0-9][-a-zA-Z0-9]*\s*)*", re.ASCII
@@ -48,6 +48,8 @@ class Result(StrEnum):
 
 
 _OF_ITEMS: Final = frozenset({Result.ANY_SUCCEEDED, Result.ALL_FAILED})
+_ASKED: Final = {result.value: frozenset({result}) for result in Result}
+_LEVELS: Final = {"||": 1, "&&": 2, "==": 3, "!=": 3}
 _BARE: Final = frozenset({Result.SUCCEEDED, Result.SKIPPED, Result.DAEMONED})
 
 Results = frozenset[Result]
@@ -150,6 +152,8 @@ class Depends:
         Exact while the ways number few; a larger conjunction or disjunction is taken apart and its parts are
         treated as independent, which can only add a value.
         """
+        if all(len(possible[name]) == 1 for name in self.tasks):
+            return frozenset({self.holds({name: possible[name][0] for name in self.tasks})})
         return _outcomes(self._expression, possible)
 
 
@@ -175,47 +179,52 @@ def _outcomes(expression: _Expression, possible: Mapping[str, tuple[Results, ...
 
 
 class _Parser:
-    """Recursive descent over the tokens."""
+    """Precedence climbing over the tokens; `text` is the current one, empty at the end."""
 
     def __init__(self, text: str, bare: Callable[[str], Results]) -> None:
-        self.tokens = list(self._scan(text))
-        self.position = 0
-        self.depth = 0
+        self.tokens = self._scan(text)
         self.bare = bare
+        self.depth = 0
         self.tasks: dict[str, None] = {}
         self.of_items: set[str] = set()
+        self.position = -1
+        self.kind: str | None = None
+        self.text = ""
+        self._advance()
 
     @staticmethod
-    def _scan(text: str) -> Iterator[tuple[str, str]]:
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None or match.lastgroup is None:
-                raise DependsError(
-                    f"it cannot be read from {text[position:].strip()[:20]!r} on; write task names, "
-                    "task.Result, &&, ||, ! and parentheses"
-                )
-            yield match.lastgroup, match[match.lastgroup]
-            position = match.end()
+    def _scan(text: str) -> list[tuple[str | None, str]]:
+        tokens: list[tuple[str | None, str]] = [
+            (match.lastgroup, match[match.lastgroup or 0]) for match in _TOKEN.finditer(text.strip())
+        ]
+        tokens.append(("end", ""))
+        return tokens
 
-    def _next(self) -> tuple[str, str]:
-        return self.tokens[self.position] if self.position < len(self.tokens) else ("end", "")
-
-    def _take(self, operator: str) -> bool:
-        if self._next() == ("operator", operator):
-            self.position += 1
-            return True
-        return False
+    def _advance(self) -> None:
+        self.position += 1
+        self.kind, self.text = self.tokens[self.position]
+        if self.kind == "other":
+            raise DependsError(
+                f"it cannot be read from {self.text[:20]!r} on; write task names, task.Result, &&, ||, ! "
+                "and parentheses"
+            )
 
     def whole(self) -> _Expression:
         expression = self.choice()
-        kind, text = self._next()
-        if kind != "end":
-            raise DependsError(f"{text!r} follows where an operator is due; join the tasks with && or ||")
+        if self.kind != "end":
+            raise DependsError(
+                f"{self.text!r} follows where an operator is due; join the tasks with && or ||"
+            )
         return expression
 
+    def _take(self, sign: str) -> bool:
+        if self.text != sign:
+            return False
+        self._advance()
+        return True
+
     def choice(self) -> _Expression:
-        test = self.junction(is_and=False)
+        test = self.binary(1)
         if not self._take("?"):
             return test
         then = self.choice()
@@ -223,55 +232,54 @@ class _Parser:
             raise DependsError("a '?' has no ':'; write condition ? then : otherwise")
         return _Choice(test, then, self.choice())
 
-    def junction(self, *, is_and: bool) -> _Expression:
-        below: Callable[[], _Expression] = self.equality if is_and else lambda: self.junction(is_and=True)
-        parts = [below()]
-        while self._take("&&" if is_and else "||"):
-            parts.append(below())
-        return parts[0] if len(parts) == 1 else _Junction(tuple(parts), is_and)
-
-    def equality(self) -> _Expression:
+    def binary(self, lowest: int) -> _Expression:
         left = self.unary()
-        while True:
-            if self._take("=="):
-                left = _Equal(left, self.unary())
-            elif self._take("!="):
-                left = _Not(_Equal(left, self.unary()))
+        while (level := _LEVELS.get(self.text, 0)) >= lowest:
+            sign = self.text
+            if sign in ("&&", "||"):
+                parts = [left]
+                while self.text == sign:
+                    self._advance()
+                    parts.append(self.binary(level + 1))
+                left = _Junction(tuple(parts), is_and=sign == "&&")
             else:
-                return left
+                self._advance()
+                equal = _Equal(left, self.binary(level + 1))
+                left = equal if sign == "==" else _Not(equal)
+        return left
 
     def unary(self) -> _Expression:
+        if self.kind in ("name", "result"):
+            return self.term()
         self.depth += 1
         if self.depth > _DEEPEST:
             raise DependsError(f"it nests deeper than {_DEEPEST}; write it flatter")
-        try:
-            if self._take("!"):
-                return _Not(self.unary())
-            if self._take("("):
-                inner = self.choice()
-                if not self._take(")"):
-                    raise DependsError("a '(' is not closed; add the ')'")
-                return inner
-            return self.term()
-        finally:
-            self.depth -= 1
-
-    def term(self) -> _Expression:
-        kind, text = self._next()
-        if kind not in ("name", "result"):
+        sign = self.text
+        if sign not in ("!", "("):
             raise DependsError(
-                f"{text!r} stands where a task is due; name one" if text else "it ends early; name a task"
+                f"{sign!r} stands where a task is due; name one" if sign else "it ends early; name a task"
             )
-        self.position += 1
+        self._advance()
+        inner = _Not(self.unary()) if sign == "!" else self.choice()
+        if sign == "(" and not self._take(")"):
+            raise DependsError("a '(' is not closed; add the ')'")
+        self.depth -= 1
+        return inner
+
+    def term(self) -> _Term:
+        is_bare, text = self.kind == "name", self.text
+        self._advance()
+        if is_bare:
+            self.tasks.setdefault(text)
+            return _Term(text, self.bare(text))
         task, _, asked = text.partition(".")
         self.tasks.setdefault(task)
-        if kind == "name":
-            return _Term(task, self.bare(task))
-        if asked not in tuple(Result):
+        accepted = _ASKED.get(asked)
+        if accepted is None:
             raise DependsError(f"{text!r} asks for no known result; write one of {', '.join(Result)}")
-        if Result(asked) in _OF_ITEMS:
+        if accepted <= _OF_ITEMS:
             self.of_items.add(task)
-        return _Term(task, frozenset({Result(asked)}))
+        return _Term(task, accepted)
 
 
 def _bare(continue_on: Mapping[str, Results], task: str) -> Results:

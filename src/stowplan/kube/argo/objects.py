@@ -125,7 +125,7 @@ class Shelf:
 
 def is_argo_object(raw: Json) -> bool:
     """Tell whether `open_object` reads objects of this kind and group."""
-    return text_of(raw.get("apiVersion")).startswith(_GROUP) and raw.get("kind") in _SPECS
+    return text_of(raw.get("apiVersion")).startswith(_GROUP) and text_of(raw.get("kind")) in _SPECS
 
 
 def _labels(metadata: Json, key: str, problems: Problems) -> Mapping[str, str]:
