@@ -1,0 +1,140 @@
+"""The differential test's own test: a fault put into our core on purpose is found within a few clusters."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from unittest.mock import patch
+
+import pytest
+
+from stowplan.core.constraints import (
+    compiled,
+    matching,
+    node_filters,
+    requests,
+    room,
+    spread,
+    storage_tables,
+    volume_use,
+    volume_zone,
+)
+from stowplan.core.constraints.interpod import InterPodAffinity
+from stowplan.core.domain import LabelSelector, Operator, Requirement, TaintEffect
+from stowplan.core.policy.kube import preferences
+from stowplan.kube.manifest import load, pods, storage
+from testbed.differential.oracle import Oracle
+from testbed.differential.run import run_chunk
+from testbed.errors import MissingPrerequisite
+
+pytestmark = pytest.mark.cluster  # it needs a program of the test cluster, though no root
+
+CLUSTERS = 60
+Fault = Callable[[], AbstractContextManager[object]]
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    try:
+        with Oracle(has_reasons=False) as running:
+            yield running
+    except MissingPrerequisite as missing:
+        pytest.skip(str(missing))
+
+
+def greater_or_equal() -> AbstractContextManager[object]:
+    right = Requirement.matches_value
+
+    def wrong(self: Requirement, label: str | None) -> bool:
+        is_equal = self.operator is Operator.GT and label == self.values[0]
+        return is_equal or right(self, label)
+
+    return patch.object(Requirement, "matches_value", wrong)
+
+
+def no_overhead() -> AbstractContextManager[object]:
+    right = requests._finished
+    return patch.object(
+        requests, "_finished", lambda pod, total: right(dataclasses.replace(pod, overhead={}), total)
+    )
+
+
+def one_domain() -> AbstractContextManager[object]:
+    right = pods._spread
+    return patch.object(
+        pods, "_spread", lambda cursor, labels: dataclasses.replace(right(cursor, labels), min_domains=1)
+    )
+
+
+def any_phase() -> AbstractContextManager[object]:
+    readers = {"PersistentVolume": lambda *a: dataclasses.replace(storage.read_volume(*a), is_available=True)}
+    return patch.dict(load._STORAGE_READERS, readers)
+
+
+def everywhere_room() -> AbstractContextManager[object]:
+    readers = {
+        "CSIStorageCapacity": lambda *a: dataclasses.replace(
+            storage.read_capacity(*a), node_topology=LabelSelector()
+        )
+    }
+    return patch.dict(load._STORAGE_READERS, readers)
+
+
+FAULTS: dict[str, tuple[str, Fault]] = {
+    "NoExecute does not matter": (
+        "TaintToleration",
+        lambda: patch.object(matching, "_BLOCKING", (TaintEffect.NO_SCHEDULE,)),
+    ),
+    "cordons are never tolerated": (
+        "NodeUnschedulable",
+        lambda: patch.object(node_filters.NodeUnschedulable, "is_needed", staticmethod(lambda _: True)),
+    ),
+    "Gt is at least": ("NodeAffinity", greater_or_equal),
+    "0.0.0.0 is an address like others": ("NodePorts", lambda: patch.object(room, "_EVERY_ADDRESS", "")),
+    "no overhead": ("NodeResourcesFit", no_overhead),
+    "sidecars are plain init containers": (
+        "NodeResourcesFit",
+        lambda: patch.object(pods, "_is_sidecar", lambda _: False),
+    ),
+    "a resize in place is not seen": (
+        "NodeResourcesFit",
+        lambda: patch.object(pods, "_with_status", lambda _cursor, wanted, _statuses: [wanted]),
+    ),
+    "claims of one pod only are shared": (
+        "VolumeRestrictions",
+        lambda: patch.object(volume_use.VolumeRestrictions, "_look_for_use", lambda _: False),
+    ),
+    "attachments do not count": (
+        "NodeVolumeLimits",
+        lambda: patch.object(storage_tables.StorageTables, "_read_attachments", lambda *_: None),
+    ),
+    "volumes of any phase are free": ("VolumeBinding", any_phase),
+    "room is everywhere": ("VolumeBinding", everywhere_room),
+    "beta labels are only compared with beta labels": (
+        "VolumeZone",
+        lambda: patch.object(volume_zone, "_STABLE", {}),
+    ),
+    "minDomains does not matter": ("PodTopologySpread", one_domain),
+    "an empty selector counts": (
+        "PodTopologySpread",
+        lambda: patch.object(spread, "_counts", lambda one, labels: one is not None and one.matches(labels)),
+    ),
+    "a group cannot start": (
+        "InterPodAffinity",
+        lambda: patch.object(InterPodAffinity, "_may_start", lambda _: False),
+    ),
+    "nominated pods hold nothing": (
+        "nominated",
+        lambda: patch.object(compiled.CompiledFilters, "_nominated_for", lambda *_: []),
+    ),
+    "small images count": ("scores", lambda: patch.object(preferences, "_FEWEST_IMAGE_BYTES", 0)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(oracle: Oracle, fault: str) -> None:
+    emphasis, put_in = FAULTS[fault]
+    with put_in():
+        found = any(
+            run_chunk(oracle, range(seed, seed + 1), 50, emphasis).different for seed in range(CLUSTERS)
+        )
+    assert found
