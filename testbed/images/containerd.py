@@ -82,10 +82,11 @@ def images_in(socket: Path) -> dict[str, str]:
 
 
 def remove_all_but(socket: Path, full_names: Collection[str]) -> None:
-    """Remove all images but the named ones, under every name that they have, and what only they needed."""
+    """Remove all image names but those and the ids of their images, and what only the others needed."""
     present = images_in(socket)
     kept = {digest for name, digest in present.items() if name in full_names}
-    unwanted = [name for name, digest in present.items() if digest not in kept]
+    ids = {name for name, digest in present.items() if name.startswith("sha256:") and digest in kept}
+    unwanted = [name for name in present if name not in ids | set(full_names)]
     if unwanted:
         ctr(socket, "images", "remove", "--sync", *unwanted)
 

@@ -79,7 +79,9 @@ def prepared_store(names: Iterable[str], report: Report = tell) -> Path:
 
 
 def _place(names: Iterable[str]) -> Path:
-    version = content_hash(iter((containerd_version(), Path(__file__).read_bytes())))
+    here = Path(__file__).resolve()
+    ours = (here.read_bytes(), here.with_name("containerd.py").read_bytes())
+    version = content_hash(iter((containerd_version(), *ours)))
     images = content_hash(image_name(name).encode() for name in names)
     return cache_folder() / "images" / f"store-{version}-{images}"
 

@@ -18,7 +18,7 @@ from testbed import cgroups
 from testbed.cache import cache_folder
 from testbed.errors import MissingPrerequisite
 from testbed.images import compiled_program, image_name, import_image, place_images
-from testbed.images.containerd import NAMESPACE, images_in, remove_all_but, running_containerd
+from testbed.images.containerd import NAMESPACE, ctr, images_in, remove_all_but, running_containerd
 from testbed.waiting import wait_for
 
 GROUP = f"stow-images-{os.getpid()}"
@@ -96,6 +96,14 @@ def test_an_image_removed_on_one_node_stays_on_another(start: ExitStack, second:
     remove_all_but(other.socket, {image_name("pause")})
     assert image_name("busybox") not in images_in(other.socket)
     assert second.run("busybox", "true").returncode == 0
+
+
+def test_another_name_of_a_kept_image_is_removed_too(start: ExitStack) -> None:
+    other = node(start, "pause")
+    before = images_in(other.socket)
+    ctr(other.socket, "images", "tag", image_name("pause"), "docker.io/stowplan/pause:earlier")
+    remove_all_but(other.socket, {image_name("pause")})
+    assert images_in(other.socket) == before
 
 
 def test_an_image_can_be_added_to_a_running_node(start: ExitStack) -> None:
