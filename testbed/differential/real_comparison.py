@@ -39,6 +39,7 @@ __all__ = ["RealTally", "compare_real", "expected_reasons", "reasons_in"]
 
 _SHOWN_NODES: Final = 5
 _BY_ITSELF: Final = "PreEnqueue"
+_DEVICES: Final = "DynamicResources"
 _PANICKED: Final = "panicked: "
 _WITHOUT_NODES: Final = (Outcome.GAVE_UP, Outcome.CRASHED)
 
@@ -51,6 +52,7 @@ class RealTally(msgspec.Struct, kw_only=True):
         cases: How many pods kube-scheduler was given.
         judgements: Pods and nodes, in pairs, in which all of us were compared.
         feasible: In how many of those no filter refused the pod.
+        left_alone: Pods with claims to devices, whose nodes only the oracle's were compared with.
         outcomes: What became of the pods.
         chosen: Pods for which a node was chosen of two or more.
         chosen_in_our_best: Those for which it is among our best.
@@ -66,6 +68,7 @@ class RealTally(msgspec.Struct, kw_only=True):
     cases: int = 0
     judgements: int = 0
     feasible: int = 0
+    left_alone: int = 0
     outcomes: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     chosen: int = 0
     chosen_in_our_best: int = 0
@@ -130,12 +133,14 @@ def compare_real(objects: Sequence[Json], real: RealAnswer | Refused, oracle: An
             tally.note(Mismatch(kind="refused", ours=_not_judged(oracle), theirs=_not_judged(real)))
         return tally
     written, held = _ours(objects), _ours(real.objects)
-    nominated = _nominations(objects)
+    pods = {_key(one): one for one in objects if one["kind"] == "Pod"}
     for pod, verdict in real.verdicts.items():
         tally.cases += 1
         name = verdict.outcome.name
         tally.outcomes[name] = tally.outcomes.get(name, 0) + 1
-        one = _Case(tally, pod, verdict, oracle, oracle.pods[pod], nominated.get(pod))
+        nominated = pods[pod].get("status", {}).get("nominatedNodeName")
+        has_claims = "resourceClaims" in pods[pod]["spec"]
+        one = _Case(tally, pod, verdict, oracle, oracle.pods[pod], nominated, has_claims)
         one.compare(written[pod], held[pod])
     return tally
 
@@ -148,6 +153,7 @@ class _Case:
     verdicts: Verdicts
     oracle: PodVerdict
     nominated_for: str | None
+    has_resource_claims: bool
 
     def compare(self, written: _Ours, held: _Ours) -> None:
         real, tally = self.real, self.tally
@@ -158,16 +164,25 @@ class _Case:
             return
         tally.judgements += len(self.verdicts.nodes)
         tally.feasible += len(real.feasible)
-        self._same("feasible", written.feasible, written.why)
-        self._same("held", held.feasible, held.why)
+        is_left_alone = self._is_left_alone()
+        tally.left_alone += is_left_alone
+        if not is_left_alone:
+            self._same("feasible", written.feasible, written.why)
+            self._same("held", held.feasible, held.why)
         self._same("oracle", self.verdicts.names(self.oracle.feasible), {})
         if real.outcome is Outcome.UNSCHEDULABLE and not self._is_refused_twice():
             tally.worded += 1
             ours, theirs = expected_reasons(self.verdicts, self.oracle), reasons_in(real.message)
             if ours != theirs:
                 self._note("words", str(dict(ours - theirs)), str(dict(theirs - ours)))
-        if real.chosen is not None and len(real.feasible) > 1:
+        if real.chosen is not None and len(real.feasible) > 1 and not is_left_alone:
             self._compare_chosen(written)
+
+    def _is_left_alone(self) -> bool:
+        """Whether the pod has claims to devices that kube-scheduler sees to: we leave it to it on purpose."""
+        refused = self.oracle.refused.get(_DEVICES)
+        is_refused = refused is not None and bool(self.verdicts.mask(refused).all())
+        return self.has_resource_claims and not is_refused
 
     def _is_refused_twice(self) -> bool:
         """Whether the node that the pod is nominated for was left out by a PreFilter.
@@ -236,15 +251,8 @@ def _not_judged(answer: RealAnswer | Refused | Answer) -> str:
             return "judged"
 
 
-def _nominations(objects: Sequence[Json]) -> dict[str, str]:
-    """By `namespace/name` of the pods that are nominated, the node."""
-    return {
-        f"{one['metadata'].get('namespace', 'default')}/{one['metadata']['name']}": one["status"][
-            "nominatedNodeName"
-        ]
-        for one in objects
-        if one["kind"] == "Pod" and one.get("status", {}).get("nominatedNodeName")
-    }
+def _key(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
 
 
 def _ours(objects: Sequence[Json]) -> dict[str, _Ours]:

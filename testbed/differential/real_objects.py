@@ -10,7 +10,7 @@ pod that is nominated for a node counts there all the same (`PriorityQueue.addPo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,8 +18,8 @@ from typing import Any, Final
 from lightkube import ApiError, Client
 from lightkube.core.resource import NamespacedResource, api_info
 from lightkube.generic_resource import GenericGlobalResource, GenericNamespacedResource
-from lightkube.resources import core_v1, node_v1, scheduling_v1, storage_v1
-from lightkube.types import PatchType
+from lightkube.resources import apps_v1, core_v1, node_v1, resource_v1, scheduling_v1, storage_v1
+from lightkube.types import CascadeType, PatchType
 
 from testbed.errors import ComponentFailed
 from testbed.spec import Json
@@ -63,17 +63,23 @@ KINDS: Final[dict[str, Any]] = {
     "StorageClass": _plain(storage_v1.StorageClass),
     "RuntimeClass": _plain(node_v1.RuntimeClass),
     "CSIDriver": _plain(storage_v1.CSIDriver),
+    "DeviceClass": _plain(resource_v1.DeviceClass),
     "Node": _plain(core_v1.Node),
     "CSINode": _plain(storage_v1.CSINode),
     "Service": _plain(core_v1.Service),
     "VolumeAttachment": _plain(storage_v1.VolumeAttachment),
     "CSIStorageCapacity": _plain(storage_v1.CSIStorageCapacity),
+    "ResourceSlice": _plain(resource_v1.ResourceSlice),
+    "ResourceClaim": _plain(resource_v1.ResourceClaim),
+    "ReplicationController": _plain(core_v1.ReplicationController),
+    "ReplicaSet": _plain(apps_v1.ReplicaSet),
+    "StatefulSet": _plain(apps_v1.StatefulSet),
     "Pod": Pod,
     "PersistentVolumeClaim": Claim,
     "PersistentVolume": _plain(core_v1.PersistentVolume),
 }
 _IN_A_ROW: Final = ("Namespace", "PriorityClass", "StorageClass", "RuntimeClass", "CSIDriver")
-_WITH_STATUS: Final = ("Pod", "PersistentVolumeClaim", "PersistentVolume")
+_WITH_STATUS: Final = ("Pod", "PersistentVolumeClaim", "PersistentVolume", "ResourceClaim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +137,11 @@ class RealObjects:
 
         Raises:
             ApiError: The API server refuses one; what was made before is there until `remove`.
-            ComponentFailed: Admission did not see the classes in time.
+            ComponentFailed: One is of a kind that is not known here, or admission did not see the classes.
         """
+        unknown = sorted({manifest["kind"] for manifest in objects} - KINDS.keys())
+        if unknown:
+            raise ComponentFailed(f"{unknown[0]} is no kind that cases have so far: add it to KINDS")
         self._objects = objects
         self._uids = {}
         self.pending = {}
@@ -223,17 +232,24 @@ class RealObjects:
             ComponentFailed: Something is still there.
         """
         namespaces = self._namespaces()
+        made = {manifest["kind"] for manifest in self._objects} | {"Pod"}
         for manifest in self._objects:
             if manifest["metadata"].get("finalizers"):
                 self._lift_finalizers(manifest)
         for kind, resource in reversed(KINDS.items()):
-            if kind == "Namespace":
+            if kind == "Namespace" or kind not in made:
                 continue
+            places: list[Json] = [{}]
             if issubclass(resource, NamespacedResource):
-                for namespace in namespaces:
-                    self._client.deletecollection(resource, namespace=namespace, grace_period=0)
-            elif kind != "PriorityClass":  # the system's own are among them
-                self._client.deletecollection(resource, grace_period=0)
+                places = [{"namespace": namespace} for namespace in namespaces]
+            elif kind == "PriorityClass":  # the system's own are among them
+                continue
+            for (
+                place
+            ) in places:  # in the background: else some wait for a collector of garbage to release them
+                self._client.deletecollection(
+                    resource, grace_period=0, cascade=CascadeType.BACKGROUND, **place
+                )
         for name in (*self._names("PriorityClass"), LOWEST):
             self._forget(lambda name=name: self._client.delete(PriorityClass, name))
         for name in self._names("Namespace"):
@@ -243,7 +259,7 @@ class RealObjects:
                     core_v1.Namespace.Finalize.from_dict(_without_finalizers(name))
                 )
             )
-        self._check_empty()
+        self._check_empty(made - {"Namespace", "PriorityClass"})
 
     # ---- making ----
 
@@ -336,7 +352,8 @@ class RealObjects:
         return [manifest["metadata"]["name"] for manifest in self._of_kind(kind)]
 
     def _namespaces(self) -> list[str]:
-        return sorted({*self._names("Namespace"), "default"})
+        spaces = (manifest["metadata"].get("namespace") for manifest in self._objects)
+        return sorted({space for space in spaces if space})
 
     def _lift_finalizers(self, manifest: Json) -> None:
         metadata = manifest["metadata"]
@@ -357,9 +374,13 @@ class RealObjects:
             if error.status.code != 404:
                 raise
 
-    def _check_empty(self) -> None:
-        for kind in ("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode"):
+    def _check_empty(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
             left = self._list(KINDS[kind])
+            if kind == "Service":
+                left = [
+                    one for one in left if _full_name(one) != ("default", "kubernetes")
+                ]  # the server's own
             if left:
                 name = "/".join(_full_name(left[0]))
                 raise ComponentFailed(f"{kind} {name} was deleted and is still there")

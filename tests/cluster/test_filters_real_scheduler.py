@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from testbed.differential.generator import EMPHASES, generate
+from testbed.differential.generator import APART, EMPHASES, generate
 from testbed.differential.oracle import Oracle
 from testbed.differential.real_comparison import RealTally, compare_real
 from testbed.differential.real_scheduler import Outcome, RealAnswer, RealScheduler, RealVerdict, Refused
@@ -12,6 +12,7 @@ from testbed.errors import MissingPrerequisite
 from testbed.spec import Json
 
 FIRST_SEED = 1_000_000  # not among those that the counted run takes
+KINDS = (*EMPHASES, *APART)
 NODES = 20  # the counted run has 50
 
 
@@ -49,7 +50,7 @@ def judged(objects: Sequence[Json], real: RealScheduler, oracle: Oracle) -> dict
 # ---- generated cases ----
 
 
-@pytest.mark.parametrize(("place", "emphasis"), list(enumerate(EMPHASES)), ids=list(EMPHASES))
+@pytest.mark.parametrize(("place", "emphasis"), list(enumerate(KINDS)), ids=KINDS)
 def test_generated_cases_are_judged_alike(
     place: int, emphasis: str, real: RealScheduler, oracle: Oracle
 ) -> None:

@@ -16,6 +16,7 @@ from testbed.differential.real_scores import ScoreLog, totals_in
 
 NODES = ("n0", "n1", "n2")
 PLUGINS = ("SchedulingGates", "NodeAffinity", "NodeResourcesFit", "VolumeBinding")
+_DEVICES = "DynamicResources"
 FIT = PLUGINS.index("NodeResourcesFit") + 1
 
 
@@ -161,6 +162,20 @@ def test_a_pod_that_is_kept_out_of_the_queue_fits_nowhere() -> None:
     out = RealVerdict(Outcome.NEVER_QUEUED, frozenset(), None, "")
     assert kinds(out, oracle, written=gated) == []
     assert "feasible" in kinds(out, oracle)
+
+
+def test_devices_that_kube_scheduler_sees_to_are_left_alone() -> None:
+    """We refuse such pods everywhere on purpose; where kube-scheduler does so itself, that is compared."""
+    claiming = objects()
+    claiming[-1]["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": "gpu"}]
+    assert kinds(written=claiming) == []
+    assert (
+        kinds(REAL, msgspec.structs.replace(ORACLE, refused={_DEVICES: bitmap("n0")}), written=claiming) == []
+    )
+    nowhere = PodVerdict(refused={_DEVICES: bitmap(*NODES)}, first=bytes([4] * 3), feasible=bitmap())
+    none = RealVerdict(Outcome.UNSCHEDULABLE, frozenset(), None, "")
+    assert "feasible" not in kinds(none, nowhere, written=claiming)
+    assert "feasible" in kinds(none, nowhere)
 
 
 def test_other_counts_of_reasons_are_told() -> None:
