@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import shutil
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Self
 
 from lightkube import ApiError
@@ -136,6 +138,10 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
     def __exit__(self, *_: object) -> None:
         """Take everything away."""
         self._undo.close()
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of all components to `folder/NAME`, NAME being the cluster's."""
+        shutil.copytree(self._site.folder / "logs", folder / self._site.name, dirs_exist_ok=True)
 
     def judge(self, objects: Sequence[Json]) -> RealAnswer | Refused:
         """Give kube-scheduler the pending pods of a case one by one.

@@ -1,6 +1,7 @@
 """The real kube-scheduler, asked through its extender, says what our filters and scores say."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,13 @@ def oracle() -> Iterator[Oracle]:
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[RealScheduler]:
+def real(request: pytest.FixtureRequest, repository: Path) -> Iterator[RealScheduler]:
+    failed_before = request.session.testsfailed
     try:
         with RealScheduler() as running:
             yield running
+            if request.session.testsfailed > failed_before:
+                running.keep_logs(repository / "out" / "cluster-logs")
     except MissingPrerequisite as missing:
         pytest.skip(str(missing))
 
@@ -274,3 +278,11 @@ def test_classes_of_one_case_do_not_linger_in_the_next(real: RealScheduler, orac
             "standard" if classes else None
         )
         assert answer.verdicts["case/p"].outcome is (Outcome.CHOSEN if classes else Outcome.UNSCHEDULABLE)
+
+
+def test_the_logs_of_all_its_components_can_be_kept(real: RealScheduler, tmp_path: Path) -> None:
+    assert isinstance(real.judge([NAMESPACE, node("n1"), pod("p")]), RealAnswer)
+    real.keep_logs(tmp_path)
+    (kept,) = tmp_path.iterdir()
+    assert {"etcd.log", "kube-apiserver.log", "kube-scheduler.log"} <= {log.name for log in kept.iterdir()}
+    assert 'pod="case/p"' in (kept / "kube-scheduler.log").read_text()
