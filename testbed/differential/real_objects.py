@@ -244,12 +244,10 @@ class RealObjects:
                 places = [{"namespace": namespace} for namespace in namespaces]
             elif kind == "PriorityClass":  # the system's own are among them
                 continue
-            for (
-                place
-            ) in places:  # in the background: else some wait for a collector of garbage to release them
-                self._client.deletecollection(
-                    resource, grace_period=0, cascade=CascadeType.BACKGROUND, **place
-                )
+            # In the background: in the foreground some would wait for a collector of garbage to release them.
+            at_once = {"grace_period": 0, "cascade": CascadeType.BACKGROUND}
+            for place in places:
+                self._client.deletecollection(resource, **at_once, **place)
         for name in (*self._names("PriorityClass"), LOWEST):
             self._forget(lambda name=name: self._client.delete(PriorityClass, name))
         for name in self._names("Namespace"):
@@ -280,7 +278,7 @@ class RealObjects:
             self.pending[pod.key] = pod
 
     def _with_real_uids(self, manifest: Json) -> Json:
-        """Return the manifest to send: without status or marks of deletion, references by real uids."""
+        """Return the manifest to send: without what only the server sets, references by real uids."""
         metadata = {
             key: value
             for key, value in manifest["metadata"].items()

@@ -167,7 +167,7 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         waiting = deque(
             sorted(
                 self._objects.pending.values(),
-                key=lambda pod: (pod.may_never_be_queued, bool(pod.nominated_node)),
+                key=lambda pod: (pod.may_never_be_queued, bool(pod.nominated_node), pod.key),
             )
         )
         verdicts: dict[str, RealVerdict] = {}
