@@ -1,8 +1,8 @@
 """The base system under Stowplan's own image: a minimal Debian with Python, made by debootstrap and kept.
 
 It comes from the mirror and with the release that this machine's apt is configured for. debootstrap mounts
-/proc and /sys into what it makes; it runs in a mount namespace of its own, so nothing is left mounted however
-it ends.
+/proc and /sys into what it makes; it runs in namespaces of its own, so nothing is left mounted or running
+however it ends.
 
 In an image every file has the time 0. Python would find that none of its compiled files fits its source, and
 compile at each start; so all are compiled anew, in the form that is not checked against the source (PEP 552).
@@ -19,11 +19,15 @@ from testbed.cache import cache_folder, content_hash, exclusively
 from testbed.errors import ComponentFailed, MissingPrerequisite
 from testbed.images.mirror import architecture, mirror, release
 from testbed.images.progress import Report, tell
-from testbed.images.upkeep import keep_newest
+from testbed.images.upkeep import HALF, keep_newest
 
 PACKAGES = ("python3",)
 PYTHON = "/usr/bin/python3"
-MOUNT_APART = ("unshare", "--mount", "--propagation", "private")
+# In mount and process namespaces of its own, which end with this process even if it is killed.
+APART = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
 COMPILE = (PYTHON, "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash")
 
 # Of these folders nothing is needed to run Python, and some of it differs from run to run.
@@ -72,7 +76,7 @@ def base_system(report: Report = tell) -> Path:
     with exclusively("base-system"):
         if not place.is_dir():
             place.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=HALF) as scratch:
                 half = Path(scratch) / "system"
                 _bootstrap(half, place.parent / "debootstrap.log", report)
                 _tidy(half)
@@ -100,7 +104,7 @@ def compile_python(base: Path, folder: Path, place: str) -> None:
         ComponentFailed: A file does not compile.
     """
     script = 'mount --bind "$1" "$2/mnt" && shift && root=$1 && shift && exec chroot "$root" "$@"'
-    command = [*MOUNT_APART, "sh", "-c", script, "sh", str(folder), str(base)]
+    command = [*APART, "sh", "-c", script, "sh", str(folder), str(base)]
     command += [*COMPILE, "-s", "/mnt", "-p", place, "/mnt"]
     _run(command, f"compiling the Python files for {place} failed")
 
@@ -108,7 +112,7 @@ def compile_python(base: Path, folder: Path, place: str) -> None:
 def _bootstrap(place: Path, log: Path, report: Report) -> None:
     source = mirror()
     report(f"base system: {source.suite} with {', '.join(PACKAGES)} from apt's mirror (1 to 3 minutes)")
-    command = [*MOUNT_APART, "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    command = [*APART, "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
     with log.open("w") as output:
         done = subprocess.run(
             [*command, source.suite, str(place), source.address],

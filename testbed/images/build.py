@@ -19,7 +19,7 @@ from testbed.images import archive
 from testbed.images.catalogue import IMAGES, Image, LayerRecipe
 from testbed.images.mirror import architecture
 from testbed.images.progress import Report, tell
-from testbed.images.upkeep import keep_newest
+from testbed.images.upkeep import HALF, keep_newest, remove_abandoned
 
 ATTEMPTS = 3
 FREE_BYTES_TO_BUILD = 2 << 30  # the base system, its layer and an archive with both
@@ -82,9 +82,10 @@ def _build(image: Image, place: Path, report: Report) -> None:
             f"{free_bytes / 1e9:.1f} GB free at {place.parent}, building images takes "
             f"{FREE_BYTES_TO_BUILD / 1e9:.0f} GB: free some, or name another place with STOWPLAN_CACHE"
         )
+    remove_abandoned(place.parent)
     start = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=HALF) as scratch:
             half = Path(scratch)
             layers = [_layer(image, number, half, report) for number in range(len(image.layers))]
             archive.write_archive(

@@ -33,7 +33,7 @@ from testbed.images.containerd import (
     running_containerd,
 )
 from testbed.images.progress import Report, tell
-from testbed.images.upkeep import keep_newest
+from testbed.images.upkeep import HALF, keep_newest
 
 _LINKED = ("io.containerd.content.v1.content", f"io.containerd.snapshotter.v1.{SNAPSHOTTER}")
 _COPIED = (
@@ -89,7 +89,7 @@ def _place(names: Iterable[str]) -> Path:
 def _fill(place: Path, names: Sequence[str], archives: dict[str, Path], report: Report) -> None:
     start = time.monotonic()
     earlier = _most_in_common(place, names)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".half-") as scratch:
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=HALF) as scratch:
         half = Path(scratch) / "root"
         if earlier is not None:
             _copy(earlier, half)

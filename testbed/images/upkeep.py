@@ -1,4 +1,4 @@
-"""What becomes of older versions in the cache: the most recently used stay, the others make room."""
+"""What becomes of older versions in the cache, and of what a killed build left there."""
 
 import shutil
 import time
@@ -6,6 +6,16 @@ from pathlib import Path
 
 KEPT_VERSIONS = 3  # of each image; a checkout that changes makes one more each time
 IN_USE_S = 3600.0
+
+
+HALF = ".half-"  # how the name of a folder begins that something is built in
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what builds left that were killed; what changed within the hour may be a build that runs."""
+    for half in folder.glob(f"{HALF}*"):
+        if time.time() - half.stat().st_mtime > IN_USE_S:
+            shutil.rmtree(half)
 
 
 def keep_newest(folder: Path, pattern: str, kept: int = KEPT_VERSIONS) -> None:

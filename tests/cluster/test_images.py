@@ -4,9 +4,10 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,7 @@ from testbed import cgroups
 from testbed.cache import cache_folder
 from testbed.errors import MissingPrerequisite
 from testbed.images import compiled_program, image_name, import_image, place_images
+from testbed.images.base import APART
 from testbed.images.containerd import NAMESPACE, ctr, images_in, remove_all_but, running_containerd
 from testbed.waiting import wait_for
 
@@ -178,11 +180,33 @@ def test_pause_reaps_orphans_and_ends_on_sigterm() -> None:
         outside.wait()
 
 
+def test_what_runs_apart_ends_with_its_starter_even_if_that_is_killed(tmp_path: Path) -> None:
+    mark = f"sleep 61.{os.getpid()}"
+    script = f'mount -t tmpfs none "$1" && {mark} & {mark}'
+    starter = f"import subprocess; subprocess.run({[*APART, 'sh', '-c', script, 'sh', str(tmp_path)]!r})"
+
+    def running() -> int:
+        return sum(mark in command for command in commands())
+
+    process = subprocess.Popen([sys.executable, "-c", starter])
+    wait_for("both to run", lambda: running() >= 2, 10.0)
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    process.kill()
+    process.wait()
+    wait_for("none to run", lambda: running() == 0, 5.0)
+
+
+def commands() -> Iterator[str]:
+    """The command lines of all processes of the machine."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            yield path.read_text(errors="replace").replace("\0", " ")
+
+
 def test_a_containerd_that_ended_leaves_no_mount_and_no_process(tmp_path: Path) -> None:
     with running_containerd(tmp_path / "root") as socket:
         folder = socket.parent
         assert images_in(socket) == {}
     assert not folder.exists()
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(str(folder).encode() in command for command in commands)
+    assert not any(str(folder) in command for command in commands())

@@ -307,6 +307,16 @@ def test_progress_leaves_stdout_to_the_shell(cache: Path, capfd: pytest.CaptureF
     assert cache.is_dir()
 
 
+def test_what_a_killed_build_left_goes_with_the_next(cache: Path) -> None:
+    for name, age_s in (("dead", 4000), ("alive", 0)):
+        half = cache / "images" / f"{upkeep.HALF}{name}"
+        half.mkdir(parents=True)
+        (half / "layer").touch()
+        os.utime(half, (0, time.time() - age_s))
+    build.image_path("busybox", quiet)
+    assert [path.name for path in (cache / "images").glob(f"{upkeep.HALF}*")] == [".half-alive"]
+
+
 def test_what_was_used_within_the_hour_stays(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"x-{number}").touch()
