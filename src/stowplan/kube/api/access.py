@@ -1,9 +1,11 @@
 """How to reach a cluster: from a kubeconfig, as kubectl reads it, or from the service account that a pod has.
 
+What a kubeconfig demands and Stowplan cannot do is refused: to pass over an entry could mean more rights than
+its author meant, or another way to the server.
+
 Source: kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig (merging: the first file
-    that
-sets a name wins; paths are relative to the file that they stand in) and
-.../tasks/run-application/access-api-from-pod.
+that sets a name wins; paths are relative to the file that they stand in) and
+kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 """
 
 import base64
@@ -13,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import yaml
@@ -56,10 +59,15 @@ class Access:
         tls_server_name: The name that its certificate is for, where that is not the address's.
         certificate_pem: The user's certificate.
         key_pem: The user's private key.
+        certificate_file: Where the certificate was read, if it was a file: it may be replaced.
+        key_file: The same for the key.
         token: A bearer token that stays as it is.
         token_file: A file with a bearer token that is replaced from time to time.
         basic: User name and password.
         plugin: A program that hands out credentials.
+        impersonation: Headers, as name and value, that ask for the rights of another.
+        proxy: A proxy that leads to the server, as http:// address.
+        is_uncompressed: Whether answers are asked for uncompressed.
         namespace: Where objects are looked for when no namespace is named.
         origin: Where this was read, for messages.
     """
@@ -70,10 +78,15 @@ class Access:
     tls_server_name: str | None = None
     certificate_pem: str | None = None
     key_pem: str | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
     token: str | None = None
     token_file: Path | None = None
     basic: tuple[str, str] | None = None
     plugin: ExecPlugin | None = None
+    impersonation: tuple[tuple[str, str], ...] = ()
+    proxy: str | None = None
+    is_uncompressed: bool = False
     namespace: str = "default"
     origin: str = ""
 
@@ -138,6 +151,8 @@ class _Cluster(_Entry):
     certificate_authority_data: str | None = None
     insecure_skip_tls_verify: bool = False
     tls_server_name: str | None = None
+    proxy_url: str | None = None
+    disable_compression: bool = False
 
 
 class _Variable(msgspec.Struct):
@@ -152,6 +167,7 @@ class _Exec(msgspec.Struct, rename="camel"):
     api_version: str = "client.authentication.k8s.io/v1"
     install_hint: str = ""
     provide_cluster_info: bool = False
+    interactive_mode: str = "IfAvailable"
 
 
 class _User(_Entry):
@@ -165,6 +181,10 @@ class _User(_Entry):
     password: str = ""
     exec: _Exec | None = None
     auth_provider: Json | None = None
+    impersonated: str | None = msgspec.field(default=None, name="as")
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
 
 
 class _Context(msgspec.Struct):
@@ -230,23 +250,33 @@ def from_kubeconfig(paths: list[Path], context: str | None = None) -> Access:
     origin = f"context {name} of {first}"
     if not server.startswith(("https://", "http://")):
         raise InvalidAccess(f"{origin}: its server is {server!r}, not an https:// address")
+    proxy = cluster.cluster.proxy_url or None
+    if proxy is not None and not proxy.startswith("http://"):
+        raise InvalidAccess(f"{origin}: its proxy-url is {proxy!r}; only http:// proxies are supported")
+    authority = _pem(
+        cluster.cluster.certificate_authority_data,
+        cluster.cluster.certificate_authority,
+        cluster.folder,
+        f"{origin}: certificate-authority",
+    )
+    if cluster.cluster.insecure_skip_tls_verify and authority is not None:
+        raise InvalidAccess(
+            f"{origin}: its cluster has insecure-skip-tls-verify and a certificate-authority: remove one"
+        )
     return Access(
         server=server.rstrip("/"),
-        authority_pem=_pem(
-            cluster.cluster.certificate_authority_data,
-            cluster.cluster.certificate_authority,
-            cluster.folder,
-            f"{origin}: certificate-authority",
-        ),
+        authority_pem=authority,
         is_insecure=cluster.cluster.insecure_skip_tls_verify,
         tls_server_name=cluster.cluster.tls_server_name,
+        proxy=proxy,
+        is_uncompressed=cluster.cluster.disable_compression,
         namespace=chosen.namespace or "default",
         origin=origin,
-        **_user(user, cluster.cluster, origin),
+        **_user(user, cluster.cluster, authority, origin),
     )
 
 
-def _user(entry: _NamedUser, cluster: _Cluster, origin: str) -> Json:
+def _user(entry: _NamedUser, cluster: _Cluster, authority: str | None, origin: str) -> Json:
     user, folder = entry.user, entry.folder
     if user.auth_provider is not None:
         raise InvalidAccess(
@@ -259,23 +289,54 @@ def _user(entry: _NamedUser, cluster: _Cluster, origin: str) -> Json:
     if (certificate is None) != (key is None):
         missing = "client-key" if key is None else "client-certificate"
         raise InvalidAccess(f"{origin}: its user lacks {missing}; certificate and key go together")
+    are_files = not user.client_certificate_data and not user.client_key_data
     return {
         "certificate_pem": certificate,
         "key_pem": key,
+        "certificate_file": folder / user.client_certificate
+        if are_files and user.client_certificate
+        else None,
+        "key_file": folder / user.client_key if are_files and user.client_key else None,
         "token": None if user.token_file else user.token,
         "token_file": folder / user.token_file if user.token_file else None,
         "basic": (user.username, user.password) if user.username else None,
-        "plugin": _plugin(user.exec, folder, cluster) if user.exec else None,
+        "plugin": _plugin(user.exec, folder, cluster, authority, origin) if user.exec else None,
+        "impersonation": _impersonation(user, origin),
     }
 
 
-def _plugin(spec: _Exec, folder: Path, cluster: _Cluster) -> ExecPlugin:
+def _impersonation(user: _User, origin: str) -> tuple[tuple[str, str], ...]:
+    headers = [("Impersonate-Group", group) for group in user.as_groups or []]
+    headers += [
+        (f"Impersonate-Extra-{quote(name, safe='')}", value)
+        for name, values in (user.as_user_extra or {}).items()
+        for value in values
+    ]
+    if user.as_uid:
+        headers.append(("Impersonate-Uid", user.as_uid))
+    if user.impersonated:
+        return (("Impersonate-User", user.impersonated), *headers)
+    if headers:
+        raise InvalidAccess(f"{origin}: its user has as-groups, as-uid or as-user-extra but no `as`")
+    return ()
+
+
+def _plugin(spec: _Exec, folder: Path, cluster: _Cluster, authority: str | None, origin: str) -> ExecPlugin:
+    if spec.interactive_mode == "Always":
+        raise InvalidAccess(
+            f"{origin}: its credential plugin {spec.command} has interactiveMode Always; here is no terminal"
+        )
     relative = "/" in spec.command and not spec.command.startswith("/")
     told = None
     if spec.provide_cluster_info:
-        told = {"server": cluster.server}
-        if cluster.certificate_authority_data:
-            told["certificate-authority-data"] = cluster.certificate_authority_data
+        told = {
+            "server": cluster.server,
+            "certificate-authority-data": authority and base64.b64encode(authority.encode()).decode(),
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify or None,
+            "tls-server-name": cluster.tls_server_name,
+            "proxy-url": cluster.proxy_url,
+        }
+        told = {name: value for name, value in told.items() if value is not None}
     return ExecPlugin(
         command=(str(folder / spec.command) if relative else spec.command, *(spec.args or [])),
         environment=tuple((pair.name, pair.value) for pair in spec.env or []),

@@ -3,6 +3,9 @@
 Bodies stay bytes: each caller decodes what it needs and no more, which is what makes thousands of events a
 second possible (research: a typed partial decode costs a twentieth of a whole one). One session keeps
 connections open; a watch holds one of them.
+
+A redirect is never followed: an API server sends none, and a binding that a proxy sends on would arrive
+elsewhere as a GET and look as if it had succeeded.
 """
 
 import asyncio
@@ -20,17 +23,17 @@ import msgspec
 from stowplan import __version__
 from stowplan.kube.api.access import Access
 from stowplan.kube.api.credentials import Credentials
-from stowplan.kube.api.errors import InvalidAccess, Unauthorized, Unreachable, Unreadable, refused
+from stowplan.kube.api.errors import Unauthorized, Unreachable
 from stowplan.kube.api.resources import Resource
+from stowplan.kube.api.wire import Page, WatchEvent, events_of, page_of, refusal, words
 
-__all__ = ["ApiClient", "Page", "Patch", "PatchKind", "WatchEvent"]
+__all__ = ["ApiClient", "Patch", "PatchKind"]
 
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 PAGE_ITEMS = 500
-LONGEST_LINE_BYTES = 16 << 20  # an object is at most 1.5 MiB in etcd, and its managed fields come on top
-READ_BYTES = 1 << 20
-CONNECTIONS = 64
+READ_BYTES = 1 << 18  # what is read at once is worked off at once: more would keep others waiting
+CONNECTIONS = 100
 KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 15),  # seconds of silence before the peer is asked
     (socket.TCP_KEEPINTVL, 5),  # seconds between questions
@@ -67,52 +70,16 @@ class Patch:
     force: bool = False
 
 
-class _ListMeta(msgspec.Struct):
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-    continue_token: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = msgspec.field(default=None, name="remainingItemCount")
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is sent, and how it is called in messages."""
 
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-
-
-class Page(msgspec.Struct, frozen=True):
-    """A part of a list.
-
-    Attributes:
-        items: Objects, each as JSON; kind and apiVersion are not in them.
-        resource_version: What to watch from once all pages are read.
-        is_last: Whether no page follows.
-    """
-
-    items: list[msgspec.Raw]
-    resource_version: str
-    is_last: bool
-
-
-class WatchEvent(msgspec.Struct, frozen=True):
-    """One line of a watch.
-
-    Attributes:
-        type: `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
-        object: The object as JSON.
-    """
-
-    type: str
-    object: msgspec.Raw
-
-
-_LISTS = msgspec.json.Decoder(_List)
-_EVENTS = msgspec.json.Decoder(WatchEvent)
-_STATUSES = msgspec.json.Decoder(_Status)
+    method: str
+    path: str
+    what: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | None = None
 
 
 class ApiClient:
@@ -120,7 +87,7 @@ class ApiClient:
 
     Args:
         access: The cluster and the user.
-        request_timeout_s: Longest wait for an answer, in seconds; a watch has its own.
+        request_timeout_s: Longest wait for an answer, in seconds; for a watch, until it begins.
 
     Every method raises a KubernetesError: Unreachable when no answer came, a kind of Refused when the server
     answered with an error, Unreadable when the answer is not what the API promises.
@@ -129,13 +96,18 @@ class ApiClient:
     def __init__(self, access: Access, *, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self.access = access
         self._credentials = Credentials(access)
+        self._request_timeout_s = request_timeout_s
         self._timeout = aiohttp.ClientTimeout(total=request_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        headers = {"User-Agent": f"stowplan/{__version__}", "Accept": "application/json"}
+        if self.access.is_uncompressed:
+            headers["Accept-Encoding"] = "identity"
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS, socket_factory=_socket),
-            headers={"User-Agent": f"stowplan/{__version__}", "Accept": "application/json"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
             read_bufsize=READ_BYTES,
         )
         return self
@@ -226,37 +198,35 @@ class ApiClient:
             "DELETE", resource.path(namespace, name), what=f"delete {resource} {name}", body=options
         )
 
-    async def pages(
+    async def page(
         self,
         resource: Resource,
         namespace: str | None = None,
         *,
         query: Mapping[str, str] | None = None,
         page_items: int = PAGE_ITEMS,
-    ) -> AsyncIterator[Page]:
-        """All objects of a kind, page by page, as they were at one resource version.
+        continue_token: str = "",
+    ) -> Page:
+        """A part of the list of all objects of a kind; all parts show them as they were at one moment.
+
+        No resource version is asked for: the first page is then as new as can be had, whichever of several
+        API servers answers, so that a list never goes back behind what a watch has told.
 
         Args:
             resource: The kind of object.
             namespace: None asks for all namespaces.
             query: `labelSelector`, `fieldSelector`, …
             page_items: Objects per page.
+            continue_token: Of the page before; empty asks for the first one.
 
         Raises:
             Expired: The list took longer than the server keeps old versions; begin again.
         """
         asked = {"limit": str(page_items)} | dict(query or {})
-        while True:
-            body = await self.request("GET", resource.path(namespace), what=f"list {resource}", query=asked)
-            try:
-                found = _LISTS.decode(body)
-            except msgspec.DecodeError as error:
-                raise Unreadable(f"list {resource}: the answer is no list of objects: {error}") from error
-            token = found.metadata.continue_token
-            yield Page(found.items or [], found.metadata.resource_version, is_last=not token)
-            if not token:
-                return
-            asked["continue"] = token
+        if continue_token:
+            asked["continue"] = continue_token
+        what = f"list {resource}"
+        return page_of(what, await self.request("GET", resource.path(namespace), what=what, query=asked))
 
     @asynccontextmanager
     async def watch(
@@ -271,7 +241,7 @@ class ApiClient:
     ) -> AsyncGenerator[AsyncIterator[WatchEvent]]:
         """What happens to the objects of a kind after a resource version, until the server ends the watch.
 
-        The block is entered when the server has answered; what goes wrong later is raised inside it.
+        The block is entered when the server has answered; what goes wrong later is raised by the iterator.
 
         Args:
             resource: The kind of object.
@@ -284,21 +254,22 @@ class ApiClient:
         Raises:
             Expired: The resource version is too old: list again.
         """
-        what = f"watch {resource}"
         asked = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(server_timeout_s),
         } | dict(query or {})
+        what = f"watch {resource}"
+        # Events must come one by one: a proxy in between that compresses collects them first.
+        uncompressed = {"Accept-Encoding": "identity"}
+        request = _Request("GET", resource.path(namespace), what, asked, uncompressed)
         limits = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
+        answer = await self._answer(request, limits)
         try:
-            async with await self._send("GET", resource.path(namespace), asked, limits=limits) as answer:
-                if answer.status >= 400:
-                    raise _refused(what, answer, await answer.read())
-                yield _events(what, answer.content)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{what}: {_words(error)}") from error
+            yield events_of(what, answer.content)
+        finally:
+            answer.close()  # and its connection, whatever is still on the way
 
     async def request(
         self,
@@ -312,8 +283,6 @@ class ApiClient:
     ) -> bytes:
         """Send a request and return the body of the answer.
 
-        A token that the server no longer takes is read anew and the request is sent once more.
-
         Args:
             method: HTTP method.
             path: Path on the server.
@@ -323,57 +292,54 @@ class ApiClient:
             content_type: Of the body.
         """
         encoded = msgspec.json.encode(body) if isinstance(body, dict | list) else body
+        headers = {} if encoded is None else {"Content-Type": content_type}
+        request = _Request(method, path, what, query or {}, headers, encoded)
+        async with await self._answer(request, self._timeout) as answer:
+            try:
+                return await answer.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise self._unreachable(request, error) from error
+
+    async def _answer(self, request: _Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """Send a request and return the successful answer, whose body is still to be read.
+
+        When the server does not know who asks, credentials are read anew and the request is sent once more.
+        """
         try:
-            return await self._once(method, path, what, encoded, query or {}, content_type)
+            return await self._once(request, limits)
         except Unauthorized:
-            self._credentials.forget()
-            return await self._once(method, path, what, encoded, query or {}, content_type)
+            return await self._once(request, limits)
 
-    async def _once(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        body: bytes | None,
-        query: Mapping[str, str],
-        content_type: str,
-    ) -> bytes:
-        try:
-            async with await self._send(
-                method, path, query, limits=self._timeout, body=body, content_type=content_type
-            ) as answer:
-                content = await answer.read()
-                if answer.status >= 400:
-                    raise _refused(what, answer, content)
-                return content
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{what} at {self.access.server}: {_words(error)}") from error
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        *,
-        limits: aiohttp.ClientTimeout,
-        body: bytes | None = None,
-        content_type: str | None = None,
-    ) -> aiohttp.ClientResponse:
+    async def _once(self, request: _Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is used outside of `async with`")
-        headers = await self._credentials.headers()
-        if body is not None and content_type is not None:
-            headers["Content-Type"] = content_type
-        return await self._session.request(
-            method,
-            self.access.server + path,
-            params=dict(query),
-            data=body,
-            headers=headers,
-            timeout=limits,
-            ssl=await self._credentials.tls(),
-            server_hostname=self.access.tls_server_name,
-        )
+        shown = await self._credentials.current()
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                answer = await self._session.request(
+                    request.method,
+                    self.access.server + request.path,
+                    params=dict(request.query),
+                    data=request.body,
+                    headers=[*shown.headers, *request.headers.items()],
+                    timeout=limits,
+                    ssl=shown.tls,
+                    server_hostname=self.access.tls_server_name,
+                    proxy=self.access.proxy,
+                    allow_redirects=False,
+                )
+                if answer.status < 300:
+                    return answer
+                async with answer:
+                    refused = refusal(request.what, answer, await answer.read())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(request, error) from error
+        if isinstance(refused, Unauthorized):
+            self._credentials.forget(shown)
+        raise refused
+
+    def _unreachable(self, request: _Request, error: Exception) -> Unreachable:
+        return Unreachable(f"{request.what} at {self.access.server}: {words(error)}")
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
@@ -384,51 +350,3 @@ def _socket(address: tuple[Any, ...]) -> socket.socket:
     for option, value in KEEPALIVE:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Split a stream into lines, whatever their length; a last one without an end was cut off."""
-    rest = bytearray()
-    async for chunk in stream.iter_any():
-        if b"\n" not in chunk:
-            rest += chunk
-            if len(rest) > LONGEST_LINE_BYTES:
-                raise Unreadable(f"a line of a watch is longer than {LONGEST_LINE_BYTES} bytes")
-            continue
-        *whole, last = (bytes(rest) + chunk).split(b"\n") if rest else chunk.split(b"\n")
-        rest = bytearray(last)
-        for line in whole:
-            if line:
-                yield line
-
-
-async def _events(what: str, stream: aiohttp.StreamReader) -> AsyncIterator[WatchEvent]:
-    async for line in _lines(stream):
-        try:
-            event = _EVENTS.decode(line)
-            status = _STATUSES.decode(event.object) if event.type == "ERROR" else None
-        except msgspec.DecodeError as error:
-            raise Unreadable(f"{what}: a line is no event: {error}") from error
-        if status is not None:
-            raise refused(what, status.code or 500, status.reason, status.message)
-        yield event
-
-
-def _refused(what: str, answer: aiohttp.ClientResponse, body: bytes) -> Exception:
-    try:
-        status = _STATUSES.decode(body)
-    except msgspec.DecodeError:
-        status = _Status(
-            " ".join(body[:300].decode(errors="replace").split()) or answer.reason or "no message"
-        )
-    after = answer.headers.get("Retry-After", "")
-    retry_after_s = float(after) if after.isdigit() else None
-    return refused(what, answer.status, status.reason, status.message, retry_after_s)
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return "no answer in time"
-    if isinstance(error, InvalidAccess):
-        return str(error)
-    return " ".join(str(error).split()) or type(error).__name__

@@ -1,42 +1,42 @@
-"""Who we are, at each request: a token that is read again as it is replaced, or what a plugin hands out.
+"""Who we are, at each request: tokens and certificates that are read again as they are replaced.
 
 A kubelet replaces a pod's token well before it expires; reading the file at most once a minute is what
-Kubernetes' own clients do. A plugin's answer is kept until it expires, and asked for anew when the server no
-longer takes it.
+Kubernetes' own clients do. A plugin's answer is kept until it expires. When the server no longer takes what
+it was shown, all of it is read anew, once for however many requests were refused with it.
 Source: kubernetes.io/docs/reference/access-authn-authz/authentication (client-go credential plugins).
 """
 
 import asyncio
 import base64
-import datetime as dt
-import os
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
 
-import msgspec
-
-from stowplan.kube.api.access import Access, ExecPlugin
+from stowplan.kube.api.access import Access
 from stowplan.kube.api.errors import InvalidAccess
+from stowplan.kube.api.plugin import HandedOut, ask
 from stowplan.kube.api.tls import tls_context
 
-__all__ = ["Credentials"]
+__all__ = ["Credentials", "Shown"]
 
 TOKEN_FILE_PERIOD_S = 60.0
 EXPIRY_SLACK_S = 30.0
-PLUGIN_TIMEOUT_S = 60.0
+EXPIRY_SLACK_SHARE = 0.1  # of an answer's life, for answers that live for less than five minutes
 
 
-@dataclass(frozen=True, slots=True)
-class _HandedOut:
-    """What a plugin answered: a token, a certificate, or both."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What the server is shown at a request.
 
-    token: str | None
-    certificate_pem: str | None
-    key_pem: str | None
-    expires_s: float  # wall time in seconds since the epoch; infinite where it said nothing
+    Attributes:
+        headers: Pairs of name and value; a name may come several times.
+        tls: The context, with the user's certificate in it.
+    """
+
+    headers: tuple[tuple[str, str], ...]
+    tls: ssl.SSLContext
 
 
 class Credentials:
@@ -58,120 +58,75 @@ class Credentials:
         self._access = access
         self._monotonic = monotonic
         self._wall = wall
-        self._token: str | None = None
-        self._token_read_s = -TOKEN_FILE_PERIOD_S
-        self._handed_out: _HandedOut | None = None
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
+        self._shown: Shown | None = None
+        self._valid_until_s = 0.0  # monotonic
+        self._handed_out: HandedOut | None = None
+        self._renew_wall_s = float("inf")
         self._context: ssl.SSLContext | None = None
+        self._certificate: tuple[str | None, str | None] = (access.certificate_pem, access.key_pem)
 
-    async def headers(self) -> dict[str, str]:
-        """The header Authorization, or nothing for a user with a certificate.
-
-        Raises:
-            InvalidAccess: The token file or the plugin failed.
-        """
-        access = self._access
-        token = access.token
-        if access.token_file is not None:
-            token = self._file_token()
-        if access.plugin is not None:
-            token = (await self._plugin_answer(access.plugin)).token or token
-        if token:
-            return {"Authorization": f"Bearer {token}"}
-        if access.basic is not None:
-            pair = base64.b64encode(":".join(access.basic).encode()).decode()
-            return {"Authorization": f"Basic {pair}"}
-        return {}
-
-    async def tls(self) -> ssl.SSLContext:
-        """The TLS context; another one after a plugin handed out another certificate.
+    async def current(self) -> Shown:
+        """What to show now.
 
         Raises:
-            InvalidAccess: A certificate or key cannot be used, or the plugin failed.
+            InvalidAccess: A file cannot be read or used, or the plugin failed.
         """
-        access = self._access
-        if access.plugin is not None:
-            answer = await self._plugin_answer(access.plugin)
-            if answer.certificate_pem is not None:
-                if self._context is None:
-                    self._context = tls_context(access, answer.certificate_pem, answer.key_pem)
-                return self._context
-        if self._context is None:
-            self._context = tls_context(access, access.certificate_pem, access.key_pem)
-        return self._context
+        async with self._lock:
+            if (
+                self._shown is None
+                or self._monotonic() >= self._valid_until_s
+                or self._wall() >= self._renew_wall_s
+            ):
+                self._shown = await self._make()
+            return self._shown
 
-    def forget(self) -> None:
-        """Take the token and the plugin's answer for expired; the server no longer takes them."""
-        self._token_read_s = -TOKEN_FILE_PERIOD_S
-        if self._handed_out is not None:
-            self._handed_out = None
+    def forget(self, shown: Shown) -> None:
+        """Read everything anew before the next request: the server no longer takes what it was shown."""
+        if shown is not self._shown:
+            return  # another request that was refused has seen to it
+        self._shown = None
+        self._handed_out = None
+        access = self._access
+        if access.certificate_file is not None and access.key_file is not None:
+            self._certificate = (_text(access.certificate_file), _text(access.key_file))
             self._context = None
 
-    def _file_token(self) -> str:
-        path = self._access.token_file
-        now_s = self._monotonic()
-        if path is not None and (self._token is None or now_s - self._token_read_s >= TOKEN_FILE_PERIOD_S):
-            try:
-                self._token = path.read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise InvalidAccess(f"the token {path} cannot be read: {error}") from error
-            self._token_read_s = now_s
-        return self._token or ""
-
-    async def _plugin_answer(self, plugin: ExecPlugin) -> _HandedOut:
-        async with self._asking:
-            if self._handed_out is None or self._wall() > self._handed_out.expires_s - EXPIRY_SLACK_S:
-                self._handed_out = await _ask(plugin)
+    async def _make(self) -> Shown:
+        access = self._access
+        token = access.token
+        certificate, key = self._certificate
+        self._valid_until_s = float("inf")
+        if access.token_file is not None:
+            token = _text(access.token_file).strip()
+            self._valid_until_s = self._monotonic() + TOKEN_FILE_PERIOD_S
+        if access.plugin is not None:
+            if self._handed_out is None or self._wall() >= self._renew_wall_s:
+                self._handed_out = await ask(access.plugin)
                 self._context = None
-            return self._handed_out
+                left_s = self._handed_out.expires_s - self._wall()
+                self._renew_wall_s = self._handed_out.expires_s - min(
+                    EXPIRY_SLACK_S, EXPIRY_SLACK_SHARE * max(left_s, 0.0)
+                )
+            token = self._handed_out.token or token
+            if self._handed_out.certificate_pem is not None:
+                certificate, key = self._handed_out.certificate_pem, self._handed_out.key_pem
+        if self._context is None:
+            self._context = tls_context(access, certificate, key)
+        return Shown((*_authorization(token, access.basic), *access.impersonation), self._context)
 
 
-async def _ask(plugin: ExecPlugin) -> _HandedOut:
-    asked = {
-        "apiVersion": plugin.api_version,
-        "kind": "ExecCredential",
-        "spec": {"interactive": False} | ({"cluster": plugin.cluster} if plugin.cluster else {}),
-    }
-    information = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode()}
-    name = plugin.command[0]
+def _authorization(token: str | None, basic: tuple[str, str] | None) -> tuple[tuple[str, str], ...]:
+    if token:
+        return (("Authorization", f"Bearer {token}"),)
+    if basic is not None:
+        pair = base64.b64encode(":".join(basic).encode()).decode()
+        return (("Authorization", f"Basic {pair}"),)
+    return ()
+
+
+def _text(path: Path) -> str:
     try:
-        process = await asyncio.create_subprocess_exec(
-            *plugin.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=os.environ | dict(plugin.environment) | information,
-        )
-    except OSError as error:
-        hint = f" ({' '.join(plugin.install_hint.split())})" if plugin.install_hint else ""
-        raise InvalidAccess(f"the credential plugin {name} cannot be run: {error.strerror}{hint}") from error
-    try:
-        output, errors = await asyncio.wait_for(process.communicate(), PLUGIN_TIMEOUT_S)
-    except TimeoutError as error:
-        process.kill()
-        await process.wait()
-        raise InvalidAccess(
-            f"the credential plugin {name} gave no answer in {PLUGIN_TIMEOUT_S:g} s"
-        ) from error
-    if process.returncode != 0:
-        said = " ".join(errors.decode(errors="replace").split())[-300:]
-        raise InvalidAccess(
-            f"the credential plugin {name} failed with exit code {process.returncode}: {said}"
-        )
-    return _read(output, name)
-
-
-def _read(output: bytes, name: str) -> _HandedOut:
-    try:
-        answer = cast("dict[str, Any]", msgspec.json.decode(output))
-        status = cast("dict[str, str]", answer["status"])
-        expires = status.get("expirationTimestamp")
-        expires_s = dt.datetime.fromisoformat(expires).timestamp() if expires else float("inf")
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidAccess(
-            f"the credential plugin {name} did not answer with an ExecCredential: {error}"
-        ) from error
-    token, certificate = status.get("token"), status.get("clientCertificateData")
-    if not token and not certificate:
-        raise InvalidAccess(f"the credential plugin {name} answered with neither a token nor a certificate")
-    return _HandedOut(token, certificate, status.get("clientKeyData"), expires_s)
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidAccess(f"{path} cannot be read: {error}") from error

@@ -6,45 +6,36 @@ so that objects which vanished meanwhile are reported as deleted: a watch alone 
 receiver sees each object's changes in order, and sees none twice: an object whose resource version it has
 seen is passed over.
 
+Versions only grow. A server whose versions went back was restored from a backup: what it says is listed anew
+and reported whole, for a number may now stand for something else.
+
 What is going on is a state that can be read at any time (`Reflector.health`); nothing is retried in silence.
 Source of the protocol: kubernetes.io/docs/reference/using-api/api-concepts (watches, bookmarks, chunked
 lists).
 """
 
 import asyncio
-import enum
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from stowplan.errors import InvalidInput
+from stowplan.errors import StowplanError
 from stowplan.kube.api.backoff import Backoff
 from stowplan.kube.api.client import ApiClient
-from stowplan.kube.api.errors import Expired, KubernetesError, NotFound, Refused, Unreadable
+from stowplan.kube.api.errors import Expired, KubernetesError, NotFound, Refused, ServerFailed, Unreadable
+from stowplan.kube.api.reflection import Health, Identity, Receiver, ReflectorState, Settings
 from stowplan.kube.api.resources import Resource
+from stowplan.kube.api.wire import DEEPEST_LEVEL, Page, WatchEvent, is_cut
 
-__all__ = ["Health", "Identity", "Receiver", "Reflector", "ReflectorState", "Settings"]
+__all__ = ["Reflector"]
+
+FROM_THE_FUTURE = "Too large resource version"  # the server has not come to that version, or no longer
+EVENTS_AT_A_TIME = 100  # then whatever else waits on the loop has its turn
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What tells an object, and a version of it, from all others."""
-
-    name: str
-    uid: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-    namespace: str = ""
-
-    @property
-    def key(self) -> str:
-        """Namespace and name, as kubectl writes them; the name alone where there is no namespace."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class _Identified(msgspec.Struct):
@@ -52,81 +43,6 @@ class _Identified(msgspec.Struct):
 
 
 _IDENTITIES = msgspec.json.Decoder(_Identified)
-
-
-class Receiver(Protocol[T_contra]):
-    """Who is told what happens to the objects of a kind. Called in order, never from two places at once."""
-
-    def set(self, identity: Identity, item: T_contra) -> None:
-        """The object is new, or changed."""
-        ...
-
-    def delete(self, identity: Identity) -> None:
-        """The object is gone; the identity is the last that was seen."""
-        ...
-
-    def synced(self) -> None:
-        """All objects that existed at one moment have been reported; again after each new list."""
-        ...
-
-
-class ReflectorState(enum.Enum):
-    """What a reflector does now."""
-
-    LISTING = "listing"
-    WATCHING = "watching"
-    WAITING = "waiting"  # something failed; the health says what, and it is tried again
-    ABSENT = "absent"  # the server does not know this kind: its definition is not installed
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How a reflector fares.
-
-    Attributes:
-        state: What it does now.
-        is_synced: Whether everything was reported at least once.
-        error: What failed last, in words; empty while all is well.
-        since_s: Monotonic time since when it is in this state.
-        heard_s: Monotonic time when the server was last heard of.
-        lists: Lists that were completed.
-        watches: Watches that were begun.
-        events: Changes that were reported.
-        failures: Requests that failed, by the name of the error.
-        unusable: Objects that could not be read, by key, and why; to the receiver they do not exist.
-    """
-
-    state: ReflectorState
-    is_synced: bool
-    error: str
-    since_s: float
-    heard_s: float
-    lists: int
-    watches: int
-    events: int
-    failures: Mapping[str, int]
-    unusable: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How patient a reflector is; all in seconds.
-
-    Attributes:
-        first_pause_s: Before the first new try.
-        longest_pause_s: Between tries, however often they fail.
-        absent_pause_s: Before asking again for a kind that the server does not know.
-        silence_s: A watch that says nothing for so long is dead; the server sends a bookmark every minute.
-        watch_s: The server ends a watch after so long, and half as long again at most.
-        page_items: Objects per page of a list.
-    """
-
-    first_pause_s: float = 0.2
-    longest_pause_s: float = 3.0
-    absent_pause_s: float = 30.0
-    silence_s: float = 150.0
-    watch_s: float = 300.0
-    page_items: int = 500
 
 
 class Reflector(Generic[T]):
@@ -169,6 +85,8 @@ class Reflector(Generic[T]):
         self._known: dict[str, Identity] = {}
         self._unusable: dict[str, str] = {}
         self._version = ""
+        self._is_restored = False  # versions went back: none that is known means anything
+        self._has_progressed = False
         self._state = ReflectorState.LISTING
         self._error = ""
         self._is_synced = False
@@ -195,57 +113,81 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Stay in step until cancelled; what fails is tried again, and can be seen in the health."""
         settings = self._settings
-        backoff = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
+        pauses = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
+        absences = Backoff(settings.first_pause_s, settings.absent_pause_s, self._generator)
         while True:
-            heard_s = self._heard_s
+            self._has_progressed = False
+            failure: KubernetesError | None = None
             try:
                 if not self._version:
                     await self._list()
+                    absences.reset()
                 await self._watch()
-            except Expired as error:
-                self._count(error)
-                self._version = ""  # list again, at once the first time
-                if self._heard_s == heard_s:
-                    await asyncio.sleep(backoff.pause_s())
-            except NotFound as error:
-                self._count(error)
-                self._enter(ReflectorState.ABSENT, str(error))
-                self._version = ""
-                await asyncio.sleep(settings.absent_pause_s)
             except KubernetesError as error:
-                self._count(error)
-                self._enter(ReflectorState.WAITING, str(error))
-                if self._heard_s > heard_s:
-                    backoff.reset()
-                asked_s = error.retry_after_s or 0.0 if isinstance(error, Refused) else 0.0
-                await asyncio.sleep(backoff.pause_s(asked_s))
+                failure = error
+                self._failures[type(error).__name__] = self._failures.get(type(error).__name__, 0) + 1
+            if self._has_progressed:
+                pauses.reset()
+            if isinstance(failure, NotFound):
+                self._absent(failure)
+                await asyncio.sleep(absences.pause_s())
+            elif failure is None or isinstance(failure, Expired):
+                # Go on at once, except after a watch that did no good: it may be so for ever.
+                self._version = self._version if failure is None else ""
+                await asyncio.sleep(0.0 if self._has_progressed else pauses.pause_s())
             else:
-                if self._heard_s > heard_s:
-                    backoff.reset()
-                else:  # a watch that ended without a word: do not ask again at once for ever
-                    await asyncio.sleep(backoff.pause_s())
+                if isinstance(failure, ServerFailed) and FROM_THE_FUTURE in str(failure):
+                    self._is_restored = True
+                if self._is_restored or isinstance(failure, Unreadable):
+                    self._version = ""  # what was not understood would come again
+                self._enter(ReflectorState.WAITING, str(failure))
+                await asyncio.sleep(pauses.pause_s(_asked_s(failure)))
 
     async def _list(self) -> None:
-        self._enter(ReflectorState.LISTING)
+        if self._state is ReflectorState.WATCHING:
+            self._enter(ReflectorState.LISTING)
         seen: set[str] = set()
-        version = ""
-        pages = self._client.pages(
-            self.resource, self._namespace, query=self._query, page_items=self._settings.page_items
-        )
-        async for page in pages:
+        token = ""
+        while True:
+            page = await self._page(token)
+            self._enter(ReflectorState.LISTING)  # only now: a try that fails changes nothing
             self._heard_s = self._monotonic()
             for raw in page.items:
                 identity = self._identity(raw)
                 seen.add(identity.key)
-                self._set(identity, raw)
-            version = page.resource_version
+                self._set(identity, raw, was_cut=page.is_cut and is_cut(raw))
+            token = page.continue_token
+            if not token:
+                break
             await asyncio.sleep(0)  # a long list must not keep the scheduler from its work
         for key in [key for key in (*self._known, *self._unusable) if key not in seen]:
             self._delete(key)
-        self._version = version
+        self._version = page.resource_version
+        self._is_restored = False
         self._lists += 1
         self._is_synced = True
         self._receiver.synced()
+
+    async def _page(self, token: str) -> Page:
+        """A page; one in the middle is asked for again, lest a long list over a bad line never ends."""
+        settings = self._settings
+        pauses = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
+        tries = settings.page_tries if token else 1
+        while True:
+            tries -= 1
+            try:
+                return await self._client.page(
+                    self.resource,
+                    self._namespace,
+                    query=self._query,
+                    page_items=settings.page_items,
+                    continue_token=token,
+                )
+            except KubernetesError as error:
+                if not error.is_transient or tries == 0:
+                    raise
+                self._error = str(error)
+                await asyncio.sleep(pauses.pause_s(_asked_s(error)))
 
     async def _watch(self) -> None:
         settings = self._settings
@@ -259,41 +201,70 @@ class Reflector(Generic[T]):
             silence_s=settings.silence_s,
             server_timeout_s=max(1, int(watch_s)),
         )
-        async with watch as events:
-            self._enter(ReflectorState.WATCHING)
-            self._heard_s = self._monotonic()
-            async for event in events:
-                self._heard_s = self._monotonic()
-                if event.type == "BOOKMARK":
-                    self._version = _bookmark(event.object)
-                    continue
-                identity = self._identity(event.object)
-                if event.type == "DELETED":
-                    self._delete(identity.key)
-                else:
-                    self._set(identity, event.object)
-                self._version = identity.resource_version
+        begin_s = self._monotonic()
+        try:
+            async with watch as events:
+                self._enter(ReflectorState.WATCHING)
+                begin_s = self._heard_s = self._monotonic()
+                number = 0
+                async for event in events:
+                    self._heard_s = self._monotonic()
+                    self._take(event)
+                    self._has_progressed = True
+                    number += 1
+                    if number % EVENTS_AT_A_TIME == 0:
+                        await asyncio.sleep(0)
+        finally:
+            if self._monotonic() - begin_s >= settings.lively_s:
+                self._has_progressed = True
 
-    def _set(self, identity: Identity, raw: msgspec.Raw) -> None:
+    def _take(self, event: WatchEvent) -> None:
+        if event.type == "BOOKMARK":
+            identity, version = None, _bookmark(event.object)
+        else:
+            identity = self._identity(event.object)
+            version = identity.resource_version
+        if _number(version) < _number(self._version):
+            self._is_restored = True
+            raise Unreadable(
+                f"watch {self.resource}: version {version} after {self._version}: the server was restored "
+                "from a backup; all is listed anew"
+            )
+        if identity is not None:
+            if event.type == "DELETED":
+                self._delete(identity.key)
+            else:
+                self._set(identity, event.object, was_cut=event.is_cut and is_cut(event.object))
+        self._version = version
+
+    def _set(self, identity: Identity, raw: msgspec.Raw, *, was_cut: bool) -> None:
         """Report an object unless this version of it was reported."""
         key = identity.key
         known = self._known.get(key)
         if known is not None and known.uid != identity.uid:  # deleted and made again, unseen
             self._delete(key)
-        elif known is not None and known.resource_version == identity.resource_version:
+        elif (
+            known is not None
+            and known.resource_version == identity.resource_version
+            and not self._is_restored
+        ):
             return
         try:
-            item = self._decode(raw)
-        except (msgspec.DecodeError, InvalidInput) as error:
-            # One object that cannot be used must not hold up all others, nor may its last version stay as if
-            # it were now.
+            item = self._read(raw, was_cut=was_cut)
+        except Exception as error:  # noqa: BLE001 - whatever a reader trips over in one object, others go on
+            # Nor may its last version stay as if it were now.
             self._delete(key)
-            self._unusable[key] = str(error)
+            self._unusable[key] = _why(error)
             return
         self._unusable.pop(key, None)
         self._known[key] = identity
         self._events += 1
         self._receiver.set(identity, item)
+
+    def _read(self, raw: msgspec.Raw, *, was_cut: bool) -> T:
+        if was_cut:
+            raise Unreadable(f"it is nested deeper than {DEEPEST_LEVEL} levels")
+        return self._decode(raw)
 
     def _delete(self, key: str) -> None:
         self._unusable.pop(key, None)
@@ -314,9 +285,14 @@ class Reflector(Generic[T]):
             self._since_s = self._monotonic()
         self._error = error
 
-    def _count(self, error: KubernetesError) -> None:
-        name = type(error).__name__
-        self._failures[name] = self._failures.get(name, 0) + 1
+    def _absent(self, error: NotFound) -> None:
+        """The server does not know the kind, so it has no objects; one that just starts may err in that."""
+        self._enter(ReflectorState.ABSENT, str(error))
+        self._version = ""
+        if self._monotonic() - self._since_s >= self._settings.gone_s:
+            for key in [*self._known, *self._unusable]:
+                self._delete(key)
+            self._is_synced = False
 
 
 class _BookmarkMeta(msgspec.Struct):
@@ -335,3 +311,20 @@ def _bookmark(raw: msgspec.Raw) -> str:
         return _BOOKMARKS.decode(raw).metadata.resource_version
     except msgspec.DecodeError as error:
         raise Unreadable(f"a bookmark has no resource version: {error}") from error
+
+
+def _asked_s(error: KubernetesError) -> float:
+    """The pause that the server asks for, in seconds."""
+    return (error.retry_after_s or 0.0) if isinstance(error, Refused) else 0.0
+
+
+def _number(version: str) -> int:
+    """A resource version as the number that it is since Kubernetes 1.35 and was in fact before."""
+    return int(version) if version.isdecimal() else 0
+
+
+def _why(error: Exception) -> str:
+    """Why an object cannot be used; what a reader did not foresee is told with its kind."""
+    if isinstance(error, msgspec.DecodeError | StowplanError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
