@@ -5,21 +5,22 @@ import time
 from pathlib import Path
 
 KEPT_VERSIONS = 3  # of each image; a checkout that changes makes one more each time
-IN_USE_S = 3600.0
+IN_USE_S = 600.0  # longer than any import or copy of a version takes
+LONGEST_BUILD_S = 3600.0
 
 
 HALF = ".half-"  # how the name of a folder begins that something is built in
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what builds left that were killed; what changed within the hour may be a build that runs."""
+    """Remove what builds left that were killed; what changed lately may be a build that runs."""
     for half in folder.glob(f"{HALF}*"):
-        if time.time() - half.stat().st_mtime > IN_USE_S:
+        if time.time() - half.stat().st_mtime > LONGEST_BUILD_S:
             shutil.rmtree(half)
 
 
 def keep_newest(folder: Path, pattern: str, kept: int = KEPT_VERSIONS) -> None:
-    """Remove what matches but for the most recently used; what was used within the hour may still be in use.
+    """Remove what matches but for the most recently used; what was used a moment ago may still be in use.
 
     Args:
         folder: The folder of all versions.

@@ -317,7 +317,7 @@ def test_what_a_killed_build_left_goes_with_the_next(cache: Path) -> None:
     assert [path.name for path in (cache / "images").glob(f"{upkeep.HALF}*")] == [".half-alive"]
 
 
-def test_what_was_used_within_the_hour_stays(tmp_path: Path) -> None:
+def test_what_was_used_a_moment_ago_stays(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"x-{number}").touch()
     upkeep.keep_newest(tmp_path, "x-*", kept=1)
