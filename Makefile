@@ -25,9 +25,9 @@ demo: ## install what a user gets and run the main job on real workflow runs
 test: ## everything that is checked: lint, types, import contracts, tests with coverage
 	@tools/system_packages.sh
 	tools/venv.sh dev "$(PYTHON)"
-	# The first time, the programs of the test cluster are built beside all that does not need them.
-	$(BIN)/python -m testbed programs &
-	programs=$$!
+	# The first time, what the test cluster is made of is built beside all that does not need it.
+	{ $(BIN)/python -m testbed programs && $(BIN)/python -m testbed images; } &
+	parts=$$!
 	$(MAKE) lint
 	# Compile the simulator once, before tests in several processes would each do it.
 	scratch=$$(mktemp -d)
@@ -35,7 +35,7 @@ test: ## everything that is checked: lint, types, import contracts, tests with c
 	$(BIN)/stowplan simulate --cluster examples/clusters/laptop.yaml --workload examples/workloads/variant-calling.yaml \
 	    --policy kube-scheduler --seeds 1 --processes 1 --out "$$scratch/out" > /dev/null
 	$(BIN)/python -m pytest -n 2 -m "not cluster" --cov --cov-report=
-	wait $$programs || echo "the test cluster's programs are not all built; the tests that need them say so"
+	wait $$parts || echo "not all parts of the test cluster are made; the tests that need them say so"
 	$(BIN)/python -m pytest -m cluster --cov --cov-append --cov-report=term
 
 .PHONY: cluster

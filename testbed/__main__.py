@@ -1,4 +1,4 @@
-"""The test cluster by hand: `python -m testbed up`, `down`, `list`, `programs`."""
+"""The test cluster by hand: `python -m testbed up`, `down`, `list`, `programs`, `images`."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from testbed import cluster, programs, site, sweep
+from testbed import cluster, images, programs, site, sweep
 from testbed.errors import BedError
 from testbed.spec import GIB, ClusterSpec, FakeNodes, RealNode
 
@@ -90,6 +90,19 @@ def build_programs(
         )
         raise typer.Exit(UNUSABLE)
     programs.build(names or (), report=lambda line: typer.echo(f"programs: {line}"))
+
+
+@app.command(name="images")
+def build_images(
+    names: Annotated[list[str] | None, typer.Argument(help="of the catalogue; all by default")] = None,
+) -> None:
+    """Make the images that are not in the cache yet; with progress."""
+    unknown = sorted(set(names or ()) - set(images.IMAGES))
+    if unknown:
+        typer.echo(f"no image is named {', '.join(unknown)}; known: {', '.join(images.IMAGES)}", err=True)
+        raise typer.Exit(UNUSABLE)
+    for name in names or images.IMAGES:
+        images.image_path(name)
 
 
 def main() -> None:

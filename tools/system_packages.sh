@@ -14,6 +14,7 @@ declare -A needed_for=(
     [containernetworking-plugins]="real nodes of the test cluster"
     [busybox-static]="images of the test cluster"
     [gcc]="images of the test cluster"
+    [libc6-dev]="images of the test cluster"
     [debootstrap]="the image of Stowplan in the test cluster"
 )
 
