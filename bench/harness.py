@@ -10,7 +10,6 @@ Nonparametric Statistics, 3rd edition 1999, section 3.2.
 """
 
 import gc
-import hashlib
 import math
 import os
 import subprocess
@@ -19,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+
+from testbed.cache import cache_folder, content_hash
 
 __all__ = [
     "Estimate",
@@ -202,8 +203,8 @@ def build_cached(source: Path, command: Sequence[str]) -> Path:
     Raises:
         subprocess.CalledProcessError: the compiler failed; its messages are on standard error.
     """
-    key = hashlib.sha256("\0".join([*command, cpu_model()]).encode() + source.read_bytes()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "stowplan"
+    key = content_hash([*(part.encode() for part in command), cpu_model().encode(), source.read_bytes()])
+    cache = cache_folder()
     program = cache / f"{source.stem}-{key}"
     if not program.exists():
         cache.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 import fcntl
 import hashlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stowplan"
 
 
-def content_hash(parts: Iterator[bytes]) -> str:
+def content_hash(parts: Iterable[bytes]) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of all parts; where one part ends matters too."""
     digest = hashlib.sha256()
     for part in parts:
