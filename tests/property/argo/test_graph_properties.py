@@ -79,14 +79,13 @@ def test_the_core_s_workflow_keeps_the_order_of_the_graph(raw: Json) -> None:
 def test_every_node_is_found_again_by_the_name_of_its_pod(raw: Json, data: st.DataObject) -> None:
     graph = read_graph(open_object(raw))
     node = data.draw(st.sampled_from([node for node in graph.nodes if node.kind is not NodeKind.JOIN]))
-    name = "wf" + "".join(
-        f"({part.partition('.')[0].partition('[')[0]}:some item)" + part.lstrip("0123456789")
-        if number
-        else part
-        for number, part in enumerate(node.place.split("#"))
-    )
-    if node.fanout is not None:
-        name += f"({data.draw(st.integers(0, 9999))}:{data.draw(st.sampled_from(['x', 'a.b[0]', '']))})"
+    first, *items = node.place.split("#")
+    name = f"wf{first}"
+    for item in items:  # "2.next" or "*.next"
+        number = item[: len(item) - len(item.lstrip("0123456789*"))]
+        index = data.draw(st.integers(0, 9999)) if number == "*" else int(number)
+        text = data.draw(st.sampled_from(["x", "a.b[0]", ""]))
+        name += f"({index}:{text}){item[len(number) :]}"
     name += data.draw(st.sampled_from(["", "(0)", "(12)"]))
     labels = {"workflows.argoproj.io/workflow": "wf"}
     metadata = {"name": "p", "labels": labels, "annotations": {"workflows.argoproj.io/node-name": name}}

@@ -188,7 +188,7 @@ def test_a_condition_on_the_item_is_decided_for_each() -> None:
 def test_wide_and_unknown_fan_outs_are_counted(fields: dict, width: int | None, chance: Chance) -> None:
     graph = graph_of(workflow(steps("main", [task("a")], [task("p", **fields)]), LEAF))
     node = graph.nodes[-1]
-    assert node.place == "[1].p"
+    assert node.place == ("[1].p#*" if width != 0 else "[1].p")
     assert node.fanout is not None
     assert (graph.count(node), node.chance) == (width, chance)
 
@@ -200,7 +200,10 @@ def test_fan_outs_within_fan_outs_multiply() -> None:
         LEAF,
     )
     graph = graph_of(raw)
-    assert {node.place: graph.count(node) for node in graph.nodes} == {"[0].o.p": 500_000, "[0].o.q": 1000}
+    assert {node.place: graph.count(node) for node in graph.nodes} == {
+        "[0].o#*.p#*": 500_000,
+        "[0].o#*.q": 1000,
+    }
     assert graph.pod_count() == 501_000
     expanded = graph_of(raw, limits=ReadLimits(expand_up_to=1000))
     assert expanded.nodes[0].place == "[0].o#0.p#0"  # as far as there is room
@@ -442,6 +445,28 @@ def test_hooks_run_beside_and_exit_handlers_after() -> None:
 def test_every_item_has_its_own_hook() -> None:
     raw = workflow(steps("main", [task("a", withItems=[1, 2], hooks={"exit": {"template": "leaf"}})]), LEAF)
     assert places(graph_of(raw)) == ["[0].a#0", "[0].a#0.onExit", "[0].a#1", "[0].a#1.onExit"]
+
+
+def test_a_dag_runs_hooks_once_more_for_the_whole_fan_out() -> None:
+    looped = task("a", withItems=[1, 2], onExit="leaf")
+    graph = graph_of(workflow(dag("main", looped, task("b", depends="a")), LEAF))
+    assert edges(graph) == {
+        *((f".a#{item}", f".a#{item}.onExit") for item in (0, 1)),
+        *((f".a#{item}.onExit", ".b") for item in (0, 1)),
+        *((f".a#{item}.onExit", ".a.onExit") for item in (0, 1)),
+    }
+    assert (
+        chances(workflow(dag("main", looped, task("b", depends="a")), LEAF))[".a.onExit"]
+        == Chance.CONDITIONAL
+    )
+    assert chances(workflow(dag("main", looped), LEAF))[".a.onExit"] == Chance.CERTAIN
+    counted = task("a", withSequence={"count": "1000"}, onExit="leaf")
+    graph = graph_of(workflow(dag("main", counted), LEAF))
+    assert [(node.place, graph.count(node)) for node in graph.nodes] == [
+        (".a#*", 1000),
+        (".a#*.onExit", 1000),
+        (".a.onExit", 1),
+    ]
 
 
 def test_limits_locks_retries_and_memory_are_kept() -> None:

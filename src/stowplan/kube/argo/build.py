@@ -16,11 +16,11 @@ from typing import Final, TypedDict, Unpack, cast
 from stowplan.errors import InvalidObject, InvalidWorkflow
 from stowplan.kube.argo.chances import Ways, chance_of, ways_of
 from stowplan.kube.argo.conditions import decide
-from stowplan.kube.argo.dag import Dags, continued
+from stowplan.kube.argo.dag import Dags, continued, is_expanded
 from stowplan.kube.argo.effective import template_type, with_defaults
 from stowplan.kube.argo.fanout import Fanout, FanoutError, Item, read_fanout
 from stowplan.kube.argo.globals import parameter_value
-from stowplan.kube.argo.graph import Call, Chance, Hook, Node, NodeKind, PodPlan
+from stowplan.kube.argo.graph import ANY_ITEM, Call, Chance, Hook, Node, NodeKind, PodPlan
 from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
 from stowplan.kube.argo.pods import PatchError, PodMaker, Skeleton
 from stowplan.kube.argo.problems import Problems
@@ -289,6 +289,7 @@ class Builder:
             self.calls[within.call] = replace(self.calls[within.call], unreached=unreached)
         ways: dict[str, Ways] = {}
         gates: dict[str, Gate] = {}
+        groups: dict[str, tuple[int, ...]] = {}
         for name in tasks.order:
             if name not in reached:
                 continue
@@ -297,9 +298,18 @@ class Builder:
                 here = self._gate([node for one in before for node in gates[one].parents()])
             spot = replace(within, place=f"{within.place}.{name}", depends=tasks.depends.get(name))
             at = site.within(f"dag.tasks[{tasks.positions[name]}]")
-            ways[name], ended = self._task(tasks.tasks[name], at, spot, here, ways)
+            task = tasks.tasks[name]
+            ways[name], ended = self._task(task, at, spot, here, ways)
             gates[name] = self._gate(ended or here.nodes)
-        return tuple(dict.fromkeys(node for name in targets for node in gates[name].nodes))
+            if is_expanded(task) and ended and _has_hooks(task):
+                # A dag runs them once more for the group. Who comes next does not wait for that, and
+                # then it happens only if the controller looks at the group again in time.
+                sure = Chance.CERTAIN if name in targets else Chance.CONDITIONAL
+                chance = max(spot.chance, chance_of(ways[name], is_group=True), sure)
+                whole = replace(spot, chance=chance)
+                groups[name] = self._hooks(task, at, whole, here, self._gate(ended))
+        last = [node for name in targets for node in groups.get(name, gates[name].nodes)]
+        return tuple(dict.fromkeys(last))
 
     # ---- tasks and steps ----
 
@@ -321,6 +331,8 @@ class Builder:
         if fanout is None or not self._room_for_items.take(fanout, task, found):
             chance = max(spot.chance, chance_of(ways, is_group=fanout is not None))
             spot = replace(spot, chance=chance, fanout=fanout, when="" if decided is True else when)
+            if fanout is not None and fanout.width != 0:
+                spot = replace(spot, place=f"{spot.place}{ANY_ITEM}")
             return ways, self._instance(task, found, site, spot, gate)
         if_all_run = ways_of(spot.depends, before, when=True, fanout=fanout, is_daemon=is_daemon)
         chance_of_any = max(spot.chance, chance_of(if_all_run, is_group=True))
@@ -358,9 +370,7 @@ class Builder:
         if found is None:
             return ()
         ended = self._call(found, task.get("arguments"), site, spot, gate)
-        if task.get("hooks") is None and task.get("onExit") is None:
-            return ended
-        return self._hooks(task, site, spot, gate, self._gate(ended))
+        return ended if not _has_hooks(task) else self._hooks(task, site, spot, gate, self._gate(ended))
 
     # ---- hooks ----
 
@@ -389,6 +399,10 @@ class Builder:
         own = as_mapping(hook.get("arguments"))
         has_own = bool(own.get("parameters") or own.get("artifacts"))
         return self._call(found, own if has_own else self.spec.get("arguments"), site, spot, gate)
+
+
+def _has_hooks(task: Json) -> bool:
+    return bool(task.get("hooks") or task.get("onExit"))
 
 
 def _hook_spot(spot: Spot, name: str, hook: Json, kind: Hook) -> Spot:

@@ -22,7 +22,7 @@ from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.variables import has_variable
 
-__all__ = ["DagTasks", "Dags", "continued"]
+__all__ = ["DagTasks", "Dags", "continued", "is_expanded"]
 
 _SHOWN: Final = 8  # names of a cycle in an error before "…"
 
@@ -142,7 +142,7 @@ def _names_are_known(
                 path, depends.text, f"there is no task {other!r} in the dag; add it or remove its name"
             )
             is_known = False
-        elif other in depends.of_items and not _is_expanded(tasks[other]):
+        elif other in depends.of_items and not is_expanded(tasks[other]):
             problems.add(
                 path,
                 depends.text,
@@ -151,7 +151,8 @@ def _names_are_known(
     return is_known
 
 
-def _is_expanded(task: Json) -> bool:
+def is_expanded(task: Json) -> bool:
+    """Tell whether a task fans out."""
     return bool(task.get("withItems") or task.get("withParam")) or task.get("withSequence") is not None
 
 

@@ -21,7 +21,21 @@ from stowplan.kube.argo.depends import Depends, Result
 from stowplan.kube.argo.fanout import Fanout
 from stowplan.kube.argo.retry import Retry
 
-__all__ = ["ROOT", "Call", "Chance", "Hook", "Node", "NodeKind", "PodPlan", "TaskGraph", "UnknownField"]
+__all__ = [
+    "ANY_ITEM",
+    "ROOT",
+    "Call",
+    "Chance",
+    "Hook",
+    "Node",
+    "NodeKind",
+    "PodPlan",
+    "TaskGraph",
+    "UnknownField",
+]
+
+ANY_ITEM: Final = "#*"
+"""In a place: any item of a fan-out that is not expanded; `#2` is the third of one that is."""
 
 ROOT: Final = -1
 """`Node.call` and `Call.caller` of what no template encloses."""
@@ -83,7 +97,7 @@ class PodPlan:
 class Call:
     """One call of a `dag` or `steps` template.
 
-    `place` is its place in the workflow (see `NodePath.place`, with the numbers of expanded items as `#2`),
+    `place` is its place in the workflow (see `NodePath.place`, with items as `#2` or `#*`),
     `caller` the index of the call around it. `chance` includes that of the callers. `parallelism` limits how
     many of its direct children run at once. `fanout` is set where it is called once for each of many items
     that are not expanded. `unreached` are tasks that no target of the dag needs.

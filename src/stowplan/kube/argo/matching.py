@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from stowplan.errors import InvalidObject
-from stowplan.kube.argo.graph import Node, NodeKind, TaskGraph
+from stowplan.kube.argo.graph import ANY_ITEM, Node, NodeKind, TaskGraph
 from stowplan.kube.argo.names import NodePath, node_id, parse_node_name, pod_name
 from stowplan.kube.argo.objects import Json, as_mapping, text_of
 
@@ -111,11 +111,17 @@ def _places(path: NodePath) -> list[str]:
         expanded = dict(zip(looped, choice, strict=True))
         found.append(
             "".join(
-                segment.text + (f"#{segment.item}" if expanded.get(index) else "")
+                segment.text + _item(segment.item, is_expanded=expanded.get(index, False))
                 for index, segment in enumerate(path.segments)
             )
         )
     return found
+
+
+def _item(item: int | None, *, is_expanded: bool) -> str:
+    if item is None:
+        return ""
+    return f"#{item}" if is_expanded else ANY_ITEM
 
 
 def match_pod(graph: TaskGraph, pod: TaskPod) -> PodMatch | None:
@@ -141,5 +147,5 @@ def history_key(graph: TaskGraph, node: Node) -> HistoryKey:
 def _without_items(place: str) -> str:
     kept: list[str] = []
     for number, part in enumerate(place.split("#")):
-        kept.append(part if number == 0 else part.lstrip("0123456789"))
+        kept.append(part if number == 0 else part.lstrip("0123456789*"))
     return "".join(kept)
