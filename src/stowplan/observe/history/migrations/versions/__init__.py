@@ -1,0 +1,1 @@
+"""One module per step, named by its number; a step that was released never changes."""
