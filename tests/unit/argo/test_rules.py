@@ -312,7 +312,7 @@ def test_unknown_fields_and_nulls_are_left_alone_and_the_object_is_not_touched()
         (
             workflow(steps("t", [task("a", "{{inputs.parameters.x}}")], inputs=inputs(x="leaf2")), LEAF),
             "spec.templates[0].steps[0][0].template",
-            "there is no template",
+            "cannot be decided at run time",
         ),
         (
             workflow(steps("t", [task("a", "{{workflow.uid}}")]), LEAF),

@@ -331,7 +331,7 @@ class Builder:
         if fanout is None or not self._room_for_items.take(fanout, task, found):
             chance = max(spot.chance, chance_of(ways, is_group=fanout is not None))
             spot = replace(spot, chance=chance, fanout=fanout, when="" if decided is True else when)
-            if fanout is not None and fanout.width != 0:
+            if fanout is not None:
                 spot = replace(spot, place=f"{spot.place}{ANY_ITEM}")
             return ways, self._instance(task, found, site, spot, gate)
         if_all_run = ways_of(spot.depends, before, when=True, fanout=fanout, is_daemon=is_daemon)

@@ -317,7 +317,7 @@ def _check_list(value: object, inner: _Type, path: str, problems: Problems) -> N
         problems.add(path, value, "write a list")
         return
     for number, item in enumerate(cast("list[object]", value)):
-        if item is None and inner is not _PRESENT:
+        if item is None and not isinstance(inner, _Plain):  # Go takes null for an empty text
             problems.add(f"{path}[{number}]", item, "write an element, or remove the empty one")
         _check(item, inner, f"{path}[{number}]", problems)
 

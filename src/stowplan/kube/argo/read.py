@@ -56,7 +56,7 @@ def _opened(
     spec = effective_spec(own, referenced, settings)
     base = resolver.root(spec, referenced)
     dags = Dags(problems)
-    Rules(own, resolver, dags, problems).check(base)
+    Rules(own, global_variables(own, spec), resolver, dags, problems).check(base)
     problems.raise_any()
     return problems, resolver, dags, base
 

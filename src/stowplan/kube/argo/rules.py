@@ -1,8 +1,8 @@
 """Argo's rules for a workflow, beyond the types of its fields: those by which its controller would refuse it.
 
 Every template of the object is checked, whether or not the entry point reaches it, and every template that is
-referred to. Not checked: whether each `{{variable}}` exists where it is used, names of metrics, places of
-artifacts.
+referred to. Not checked: whether outputs of other tasks exist where they are used, names of metrics,
+places of artifacts.
 
 Source: Argo Workflows 4.0, `workflow/validate/validate.go`.
 """
@@ -10,7 +10,7 @@ Source: Argo Workflows 4.0, `workflow/validate/validate.go`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from stowplan.kube.argo.dag import Dags, DagTasks
@@ -20,7 +20,7 @@ from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.resolution import AtRunTime, Base, Resolved, Resolver
 from stowplan.kube.argo.retry import POLICIES
 from stowplan.kube.argo.rules_leaf import check_leaf
-from stowplan.kube.argo.variables import has_variable
+from stowplan.kube.argo.variables import Variables, has_variable, put_in, tags_in
 
 __all__ = ["Rules", "check_names"]
 
@@ -32,6 +32,29 @@ _NAME_MEND: Final = "write letters, digits and '-', beginning with a letter or d
 _PARAMETER_MEND: Final = "write letters, digits, '-' and '_'"
 _GC: Final = ("", "OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _CONCURRENCY: Final = ("", "Allow", "Forbid", "Replace")
+_NOT_OF_STEPS: Final = frozenset(
+    {
+        *TEMPLATE_TYPES,
+        "depends",
+        "dependencies",
+        "inputs",
+        "outputs",
+        "retryStrategy",
+        "timeout",
+        "parallelism",
+    }
+    | {"failFast", "nodeSelector", "affinity", "tolerations", "podSpecPatch", "memoize", "synchronization"}
+    | {
+        "daemon",
+        "initContainers",
+        "sidecars",
+        "activeDeadlineSeconds",
+        "schedulerName",
+        "target",
+        "valueFrom",
+    }
+)
+"""Fields of templates and dag tasks: on steps the controller itself is strict."""
 _OUTPUT_SOURCES: Final = ("path", "jqFilter", "jsonPath", "parameter", "expression", "supplied")
 _SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "container": ("path",),
@@ -64,9 +87,12 @@ def check_names(items: Iterable[Json], path: str, problems: Problems, *, is_para
 class Rules:
     """Checks one object; faults go to `problems`."""
 
-    def __init__(self, own: ArgoObject, resolver: Resolver, dags: Dags, problems: Problems) -> None:
-        """Check `own`; `dags` keeps what is read of its dags."""
+    def __init__(
+        self, own: ArgoObject, variables: Variables, resolver: Resolver, dags: Dags, problems: Problems
+    ) -> None:
+        """Check `own`, whose global `variables` are known; `dags` keeps what is read of its dags."""
         self._own = own
+        self._globals = variables
         self._resolver = resolver
         self._dags = dags
         self._problems = problems
@@ -175,6 +201,8 @@ class Rules:
             )
             return
         self._check_inputs_and_outputs(template, path)
+        if found.key:  # an inline one is checked with what it is in
+            self._check_variables(template, path, frozenset())
         self._check_retry(template, path)
         if template.get("timeout") and kinds[0] not in LEAF_TYPES:
             problems.add(f"{path}.timeout", template["timeout"], f"a {kinds[0]} template has none, remove it")
@@ -188,6 +216,30 @@ class Rules:
             case _:
                 defaults = as_mapping(found.base.spec.get("templateDefaults"))
                 check_leaf(template, defaults, path, problems)
+
+    def _check_variables(self, template: Json, path: str, outer: frozenset[str]) -> None:
+        """Note inputs and parameters that are used but not declared; `outer` are those around."""
+        declared = {*outer, "inputs.parameters", "workflow.parameters", "workflow.parameters.json"}
+        inputs = as_mapping(template.get("inputs"))
+        for kind in ("parameters", "artifacts"):
+            for item in as_list(inputs.get(kind)):
+                name = f"inputs.{kind}.{text_of(item.get('name'))}"
+                declared |= {name, f"{name}.path"}
+        # What else a dag or steps has (a nodeSelector …) is put in with the inputs of each pod.
+        is_composite = template_type(template) in ("dag", "steps")
+        own = [template.get("outputs"), as_mapping(template.get("dag")).get("target")]
+        used = set(tags_in(own if is_composite else list(template.values())))
+        for where, task in _tasks(template):
+            used |= tags_in({key: value for key, value in task.items() if key != "inline"})
+            if task.get("inline") is not None:
+                inline = as_mapping(task["inline"])
+                self._check_variables(inline, f"{path}.{where}.inline", frozenset(declared))
+        for tag in sorted(used - declared):
+            is_own = tag.startswith("inputs.")
+            is_global = tag.startswith("workflow.parameters.") and not self._own.is_template
+            if is_own or (is_global and tag not in self._globals):
+                what = "input of the template" if is_own else "argument of the workflow"
+                self._problems.add(path, f"{{{{{tag}}}}}", f"{tag} is used but is no {what}; declare it")
 
     def _check_retry(self, holder: Json, path: str) -> None:
         policy = text_of(as_mapping(holder.get("retryStrategy")).get("retryPolicy"))
@@ -206,8 +258,13 @@ class Rules:
             check_names(artifacts, f"{path}.{side}.artifacts", problems, is_parameter=True)
             for number, artifact in enumerate(artifacts):
                 where = f"{path}.{side}.artifacts[{number}]"
-                if artifact.get("path") and not is_leaf:
-                    problems.add(f"{where}.path", artifact["path"], "only a template with a pod has paths")
+                if bool(artifact.get("path")) != is_leaf:
+                    mend = (
+                        "write where it is in the container"
+                        if is_leaf
+                        else "only a template with a pod has it"
+                    )
+                    problems.add(f"{where}.path", artifact.get("path"), mend)
                 if side == "inputs" and artifact.get("from"):
                     problems.add(
                         f"{where}.from", artifact["from"], "an input does not say where it comes from"
@@ -245,6 +302,11 @@ class Rules:
         for number, group in enumerate(cast("list[object]", template["steps"])):
             for place, step in enumerate(as_list(group)):
                 where = f"{path}.steps[{number}][{place}]"
+                for key in _NOT_OF_STEPS & step.keys():
+                    mend = (
+                        "a step has no such field, and the controller cannot decode the workflow; remove it"
+                    )
+                    self._problems.add(f"{where}.{key}", step[key], mend)
                 name = text_of(step.get("name"))
                 if not name:
                     self._problems.add(f"{where}.name", step.get("name"), "write a name")
@@ -300,8 +362,8 @@ class Rules:
             self._check_call(found, arguments, f"{path}.arguments")
 
     def _check_holder(self, holder: Json, base: Base, path: str) -> Resolved | None:
-        if has_variable(text_of(holder.get("template"))) and not holder.get("templateRef"):
-            return None  # put in, and then looked up, when the graph is built
+        if has_variable(text_of(holder.get("template"))):
+            holder = {**holder, "template": put_in(holder["template"], self._globals)}
         found = self._resolver.resolve(holder, base, path)
         if found is None or isinstance(found, AtRunTime):
             return None
@@ -323,6 +385,15 @@ class Rules:
                             sorted(given),
                             f"template {found.name or 'inline'!r} needs the input {name!r}; pass it",
                         )
+
+
+def _tasks(template: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the tasks or steps of a template, each with its path."""
+    for number, task in enumerate(as_list(as_mapping(template.get("dag")).get("tasks"))):
+        yield f"dag.tasks[{number}]", task
+    for number, group in enumerate(cast("list[object]", template.get("steps") or [])):
+        for place, step in enumerate(as_list(group)):
+            yield f"steps[{number}][{place}]", step
 
 
 def _required(inputs: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
