@@ -269,7 +269,11 @@ class ApiClient:
         try:
             yield events_of(what, answer.content)
         finally:
-            answer.close()  # and its connection, whatever is still on the way
+            # At once, whatever is still on the way: TLS would wait for a good-bye of a server that still sends.
+            connection = answer.connection
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()
+            answer.close()
 
     async def request(
         self,

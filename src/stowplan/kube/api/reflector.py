@@ -115,6 +115,8 @@ class Reflector(Generic[T]):
         settings = self._settings
         pauses = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
         absences = Backoff(settings.first_pause_s, settings.absent_pause_s, self._generator)
+        repeats = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
+        is_repeated = False  # whether the watch before did no good either
         while True:
             self._has_progressed = False
             failure: KubernetesError | None = None
@@ -128,13 +130,16 @@ class Reflector(Generic[T]):
                 self._failures[type(error).__name__] = self._failures.get(type(error).__name__, 0) + 1
             if self._has_progressed:
                 pauses.reset()
+                repeats.reset()
+                is_repeated = False
             if isinstance(failure, NotFound):
                 self._absent(failure)
                 await asyncio.sleep(absences.pause_s())
             elif failure is None or isinstance(failure, Expired):
-                # Go on at once, except after a watch that did no good: it may be so for ever.
                 self._version = self._version if failure is None else ""
-                await asyncio.sleep(0.0 if self._has_progressed else pauses.pause_s())
+                if is_repeated:  # it may be so for ever
+                    await asyncio.sleep(repeats.pause_s())
+                is_repeated = not self._has_progressed
             else:
                 if isinstance(failure, ServerFailed) and FROM_THE_FUTURE in str(failure):
                     self._is_restored = True

@@ -158,6 +158,8 @@ def words(error: Exception) -> str:
         return f"its certificate is not trusted: {reason}; check certificate-authority and tls-server-name"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection: {error.os_error.strerror or error.os_error}"
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | ConnectionResetError):
         return "the connection was cut before the answer was complete"
     return " ".join(str(error).split()) or type(error).__name__

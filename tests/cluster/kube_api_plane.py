@@ -1,0 +1,119 @@
+"""An API server of its own for tests that kill it: etcd and kube-apiserver, without controllers or nodes."""
+
+import dataclasses
+import json
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from stowplan.kube.api.access import Access, from_kubeconfig
+from stowplan.kube.api.resources import Resource
+from testbed import control_plane, keeper, network, site, sweep
+from testbed.control_plane import API_PORT, ETCD, ControlPlane
+from testbed.daemons import Daemons
+
+API_SERVER = "kube-apiserver"
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", is_namespaced=False
+)
+WIDGETS = Resource("stowplan.test", "v1", "widgets", "Widget")
+
+Json = dict[str, Any]
+
+
+class Plane:
+    """A control plane whose API server can be killed and started again."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        process = plane.daemons.running[API_SERVER].process
+        assert isinstance(process.args, list)
+        self._command = process.args[process.args.index("--") + 1 :]
+
+    @property
+    def access(self) -> Access:
+        """The administrator's."""
+        return from_kubeconfig([self.plane.site.kubeconfig])
+
+    @property
+    def target(self) -> tuple[str, int]:
+        """Where a proxy finds the API server."""
+        return self.plane.site.hub_address, API_PORT
+
+    def through(self, address: str) -> Access:
+        """The administrator's access by way of a proxy."""
+        return dataclasses.replace(self.access, server=f"https://{address}")
+
+    def kill(self) -> None:
+        """Kill the API server."""
+        self.plane.daemons.running[API_SERVER].kill()
+        self.plane.daemons.forget(API_SERVER)
+
+    def start(self) -> None:
+        """Start the API server and wait until it is ready."""
+        self.plane.daemons.start(API_SERVER, self._command)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        self.plane.daemons.wait_for("the API server is ready", lambda: self.plane.answers("/readyz"))
+
+    def etcd(self, path: str, body: Json) -> Json:
+        """Ask etcd, by its JSON gateway."""
+
+        def ask() -> Json:
+            request = urllib.request.Request(f"{ETCD}/v3/{path}", json.dumps(body).encode())  # noqa: S310 - ours
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(request, timeout=10.0) as answer:
+                return json.load(answer)
+
+        return network.inside(self.plane.site.hub, ask)
+
+    def compact(self) -> None:
+        """Have etcd forget all versions but the newest."""
+        revision = self.etcd("kv/range", {"key": "AA=="})["header"]["revision"]
+        self.etcd("kv/compaction", {"revision": revision, "physical": True})
+
+
+@contextmanager
+def bare_plane() -> Generator[Plane]:
+    """A control plane for the duration of a block; pods can be created without service accounts."""
+    place = site.claim(owned=True)
+    watching = keeper.watch(place)
+    daemons = Daemons(place)
+    try:
+        network.make_hub(place)
+        flags = ["--disable-admission-plugins=ServiceAccount"]
+        yield Plane(control_plane.start(place, daemons, has_controllers=False, api_server_flags=flags))
+    finally:
+        sweep.sweep(place)
+        daemons.reap()
+        watching.dismiss()
+
+
+def definition() -> Json:
+    """The definition of a kind of object whose spec may hold anything."""
+    return {
+        "metadata": {"name": f"{WIDGETS.plural}.{WIDGETS.group}"},
+        "spec": {
+            "group": WIDGETS.group,
+            "scope": "Namespaced",
+            "names": {"plural": WIDGETS.plural, "singular": "widget", "kind": WIDGETS.kind},
+            "versions": [
+                {
+                    "name": WIDGETS.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {
+                                "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            },
+                        }
+                    },
+                }
+            ],
+        },
+    }
