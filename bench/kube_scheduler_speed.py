@@ -28,7 +28,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import psutil
 
@@ -70,6 +70,14 @@ class Counter:
         context.verify_mode = ssl.CERT_NONE  # it signs for itself, and listens in our own network namespace
         self._connection = http.client.HTTPSConnection("127.0.0.1", SCHEDULER_PORT, context=context)
         network.inside(namespace, self._connection.connect)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the connection."""
+        self._connection.close()
 
     def read(self) -> int:
         """Pods bound since it started."""
@@ -129,7 +137,8 @@ class Bed:
             kubeconfig = self.plane.kubeconfig_for(SCHEDULER, "system:kube-scheduler")
             fields["clientConnection"] = {"kubeconfig": str(kubeconfig)}
         self.plane.start_scheduler(fields)
-        yield Counter(self.plane.site.hub)
+        with Counter(self.plane.site.hub) as counter:
+            yield counter
         self.running.daemons.running[SCHEDULER].end()
         self.running.daemons.forget(SCHEDULER)
 
@@ -142,10 +151,9 @@ class Bed:
         name = f"speed-{next(self._numbers)}"
         api.make_namespace(self.running.client, name)
         yield name
-        connection = bulk.Connection(self.plane)
-        bulk.delete_pods(connection, name)
-        wait_for("no pod is left", lambda: bulk.count_pods(connection, name) == 0, LONGEST_RUN_S)
-        connection.close()
+        with bulk.Connection(self.plane) as connection:
+            bulk.delete_pods(connection, name)
+            wait_for("no pod is left", lambda: bulk.count_pods(connection, name) == 0, LONGEST_RUN_S)
         time.sleep(SETTLING_S)
 
     def create_pods(self, namespace: str, count: int) -> None:
@@ -183,9 +191,8 @@ class Bed:
         Raises:
             ComponentFailed: It is another number.
         """
-        connection = bulk.Connection(self.plane)
-        listed = connection.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-        connection.close()
+        with bulk.Connection(self.plane) as connection:
+            listed = connection.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
         bound = sum("nodeName" in pod["spec"] for pod in listed)
         if bound != count:
             raise ComponentFailed(f"{bound} pods are bound, not {count}: the metric counted something else")

@@ -9,6 +9,7 @@ import json
 import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 from testbed.control_plane import ControlPlane
 from testbed.errors import ComponentFailed
@@ -18,7 +19,7 @@ CONNECTIONS = 8
 
 
 class Connection:
-    """A connection to the API server with all rights; one thread may use it at a time."""
+    """A connection to the API server with all rights, ended by its block; one thread may use it at a time."""
 
     def __init__(self, plane: ControlPlane) -> None:
         context = ssl.create_default_context(cafile=plane.authority.pair.certificate)
@@ -43,7 +44,11 @@ class Connection:
         """An object, or a list of them."""
         return json.loads(self.send("GET", path))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the connection."""
         self._connection.close()
 
@@ -56,10 +61,9 @@ def create_pods(plane: ControlPlane, namespace: str, manifests: Sequence[Json]) 
     """
 
     def create(first: int) -> None:
-        connection = Connection(plane)
-        for manifest in manifests[first::CONNECTIONS]:
-            connection.send("POST", f"/api/v1/namespaces/{namespace}/pods", manifest)
-        connection.close()
+        with Connection(plane) as connection:
+            for manifest in manifests[first::CONNECTIONS]:
+                connection.send("POST", f"/api/v1/namespaces/{namespace}/pods", manifest)
 
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         for done in [pool.submit(create, first) for first in range(CONNECTIONS)]:

@@ -11,8 +11,9 @@ from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
 
-from testbed import api, kwok, pods
+from testbed import api, bulk, kwok, pods
 from testbed.cluster import Cluster
+from testbed.errors import ComponentFailed
 from testbed.kwok import PodScript
 from testbed.spec import Json
 from testbed.waiting import wait_for
@@ -333,3 +334,15 @@ def test_a_running_pods_use_stands_in_its_nodes_metrics(cluster: Cluster, namesp
     time.sleep(1.0)
     cpu_used = metric("pod_cpu_usage_seconds_total") - cpu_before
     assert cpu_used / (time.monotonic() - before_s) == pytest.approx(0.5, rel=0.3)
+
+
+def test_pods_are_made_counted_and_deleted_in_bulk(cluster: Cluster, namespace: str) -> None:
+    manifest = fake_pod(namespace, "", PodScript(), restartPolicy="Always")
+    manifests = [manifest | {"metadata": manifest["metadata"] | {"name": f"pod-{i}"}} for i in range(50)]
+    bulk.create_pods(cluster.plane, namespace, manifests)
+    with bulk.Connection(cluster.plane) as connection:
+        assert bulk.count_pods(connection, namespace) == 50
+        with pytest.raises(ComponentFailed, match=r"409 .*pod-7.* already exists"):
+            bulk.create_pods(cluster.plane, namespace, manifests[7:8])
+        bulk.delete_pods(connection, namespace)
+        wait_for("no pod is left", lambda: bulk.count_pods(connection, namespace) == 0, 30.0)
