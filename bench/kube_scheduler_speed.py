@@ -249,12 +249,30 @@ def run(*, quick: bool) -> list[Row]:
     """
     nodes, pods, repeats = (100, 500, 1) if quick else (1000, 5000, 7)
     spec = ClusterSpec(fake_nodes=(FakeNodes(count=nodes, taints=()),), scheduler=None)
+    began_s = time.monotonic()
     running = cluster.start(spec, owned=True)
     try:
+        ready_s = time.monotonic()
         kwok.wait_until_schedulable(running.plane, running.client)
-        return _rows(Bed(running, pods), nodes, repeats)
+        schedulable_s = time.monotonic()
+        rows = _rows(Bed(running, pods), nodes, repeats)
     finally:
         running.down()
+    return [
+        *rows,
+        Row.exact(
+            ready_s - began_s,
+            name="testbed/up-fake",
+            what=f"until all nodes are ready: control plane, {nodes:,} fake nodes",
+            unit="s",
+        ),
+        Row.exact(
+            schedulable_s - began_s,
+            name="testbed/schedulable-fake",
+            what="the same, until the node controller has freed all of them from the taint of new nodes",
+            unit="s",
+        ),
+    ]
 
 
 def _rows(bed: Bed, nodes: int, repeats: int) -> list[Row]:
