@@ -29,7 +29,7 @@ BASE: dict[str, Any] = {
                     {
                         "name": "main",
                         "image": "i",
-                        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                        "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}],
                     },
                 ]
             },
@@ -39,7 +39,7 @@ BASE: dict[str, Any] = {
             {"containers": [{"$patch": "replace"}, {"name": "only"}]},
             {"containers": [{"name": "only"}]},
         ),
-        ({"containers": [{"name": "new"}]}, {"containers": [*BASE["containers"], {"name": "new"}]}),
+        ({"containers": [{"name": "new"}]}, {"containers": [{"name": "new"}, *BASE["containers"]]}),
         ({"schedulerName": "s"}, {"schedulerName": "s"}),
     ],
 )
@@ -59,3 +59,13 @@ def test_tolerations_have_a_key_in_a_workflow_only() -> None:
     assert merged(base, patch, WORKFLOW) == {
         "tolerations": [{"key": "x", "value": "1", "effect": "NoSchedule"}]
     }
+
+
+@pytest.mark.parametrize(
+    ("patch", "order"),
+    [("", "abc"), ("b", "abc"), ("c", "abc"), ("ca", "bca"), ("xb", "xabc"), ("bx", "abxc"), ("xy", "xyabc")],
+)
+def test_the_order_of_a_merged_list_is_the_api_server_s(patch: str, order: str) -> None:
+    base, change = ({"containers": [{"name": name} for name in names]} for names in ("abc", patch))
+    result: Any = merged(base, change, POD_SPEC)
+    assert "".join(container["name"] for container in result["containers"]) == order

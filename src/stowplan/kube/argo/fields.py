@@ -257,7 +257,7 @@ WORKFLOW_SPEC: Final = _Struct(
         "podGC": _Struct({"strategy": _TEXT, "deleteDelayDuration": _TEXT, "labelSelector": _MAPPING}),
         "archiveLogs": _FLAG,
         "imagePullSecrets": _ListOf(_Struct({"name": _TEXT})),
-        "volumeClaimTemplates": _ListOf(_MAPPING),
+        "volumeClaimTemplates": _ListOf(_Struct({"metadata": _MAPPING, "spec": _MAPPING})),
         "workflowMetadata": _METADATA,
     }
 )

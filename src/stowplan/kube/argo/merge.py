@@ -79,16 +79,22 @@ def _merged_list(base: object, patch: list[object], identity: str, keys: MergeKe
     directives = [_directive(item) for item in patch]
     if "replace" in directives:
         return [item for item, directive in zip(patch, directives, strict=True) if directive != "replace"]
+    changed: list[tuple[int | None, object]] = []  # where it was, and what it has become
+    taken: set[int] = set()
     for item, directive in zip(patch, directives, strict=True):
         place = next((at for at, old in enumerate(whole) if _same(old, item, identity)), None)
-        if directive == "delete":
-            if place is not None:
-                del whole[place]
-        elif place is None:
-            whole.append(merged(None, item, keys))
-        else:
-            whole[place] = merged(whole[place], item, keys)
-    return whole
+        if place is not None:
+            taken.add(place)
+        if directive != "delete":
+            changed.append((place, merged(None if place is None else whole[place], item, keys)))
+    # The patch's order is kept, and a new element stands before all that the patch does not name.
+    kept = [(at, old) for at, old in enumerate(whole) if at not in taken]
+    result: list[object] = []
+    for place, item in changed:
+        while kept and place is not None and kept[0][0] < place:
+            result.append(kept.pop(0)[1])
+        result.append(item)
+    return result + [old for _, old in kept]
 
 
 def _directive(item: object) -> object:

@@ -33,26 +33,19 @@ _PARAMETER_MEND: Final = "write letters, digits, '-' and '_'"
 _GC: Final = ("", "OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _CONCURRENCY: Final = ("", "Allow", "Forbid", "Replace")
 _NOT_OF_STEPS: Final = frozenset(
-    {
-        *TEMPLATE_TYPES,
-        "depends",
-        "dependencies",
-        "inputs",
-        "outputs",
-        "retryStrategy",
-        "timeout",
-        "parallelism",
-    }
-    | {"failFast", "nodeSelector", "affinity", "tolerations", "podSpecPatch", "memoize", "synchronization"}
+    {*TEMPLATE_TYPES, "depends", "dependencies", "inputs", "outputs", "retryStrategy", "timeout", "failFast"}
     | {
+        "parallelism",
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "podSpecPatch",
+        "memoize",
         "daemon",
-        "initContainers",
-        "sidecars",
-        "activeDeadlineSeconds",
-        "schedulerName",
         "target",
-        "valueFrom",
     }
+    | {"synchronization", "initContainers", "sidecars", "activeDeadlineSeconds", "schedulerName", "image"}
+    | {"value", "valueFrom", "entrypoint"}
 )
 """Fields of templates and dag tasks: on steps the controller itself is strict."""
 _OUTPUT_SOURCES: Final = ("path", "jqFilter", "jsonPath", "parameter", "expression", "supplied")
@@ -114,11 +107,9 @@ class Rules:
                 "a workflow with a workflowTemplateRef has no templates of its own; remove either",
             )
         check_names(as_list(own.spec.get("templates")), f"{path}.templates", problems)
-        self._check_arguments(
-            as_mapping(spec.get("arguments")), f"{path}.arguments", may_be_open=own.is_template
-        )
-        if own.kind == "CronWorkflow":
-            self._check_cron(as_mapping(own.raw.get("spec")))
+        for arguments in (own.spec.get("arguments"), spec.get("arguments")):
+            self._check_arguments(as_mapping(arguments), f"{path}.arguments", may_be_open=own.is_template)
+        self._check_cron(as_mapping(own.raw.get("spec")))
         if not text_of(spec.get("entrypoint")) and not own.is_template:
             problems.add(f"{path}.entrypoint", spec.get("entrypoint"), "name the template to begin with")
         for key in ("entrypoint", "onExit"):
@@ -138,6 +129,8 @@ class Rules:
 
     def _check_cron(self, spec: Json) -> None:
         problems = self._problems
+        if self._own.kind != "CronWorkflow":
+            return
         schedules = cast("list[str]", spec.get("schedules") or [])
         if not schedules:
             problems.add("spec.schedules", spec.get("schedules"), "write at least one schedule ('0 3 * * *')")
