@@ -30,7 +30,8 @@ class Plane:
         self.plane = plane
         process = plane.daemons.running[API_SERVER].process
         assert isinstance(process.args, list)
-        self._command = process.args[process.args.index("--") + 1 :]
+        words = [str(word) for word in process.args]
+        self._command = words[words.index("--") + 1 :]
 
     @property
     def access(self) -> Access:

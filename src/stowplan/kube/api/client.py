@@ -269,7 +269,7 @@ class ApiClient:
         try:
             yield events_of(what, answer.content)
         finally:
-            # At once, whatever is still on the way: TLS would wait for a good-bye of a server that still sends.
+            # At once, whatever is on the way: TLS would wait for a good-bye of a server that still sends.
             connection = answer.connection
             if connection is not None and connection.transport is not None:
                 connection.transport.abort()

@@ -14,7 +14,7 @@ from typing import Any
 
 from stowplan.kube.api import times
 from stowplan.kube.api.client import ApiClient, Patch, PatchKind
-from stowplan.kube.api.errors import Conflict, NotFound
+from stowplan.kube.api.errors import Invalid, NotFound
 from stowplan.kube.api.resources import PODS
 
 __all__ = ["PodReference", "SchedulingStatus", "StatusWriter", "UnscheduledReason", "Written", "status_patch"]
@@ -122,8 +122,8 @@ class StatusWriter:
             await self._client.patch(PODS, pod.name, patch, pod.namespace, "status")
         except NotFound:
             return Written.GONE
-        except Conflict as error:
-            if "UID" not in str(error):  # of the precondition; else another changed it at the same moment
+        except Invalid as error:
+            if "metadata.uid" not in str(error):
                 raise
             return Written.GONE
         return Written.WRITTEN
