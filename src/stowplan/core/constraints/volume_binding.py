@@ -12,6 +12,7 @@ hash table.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Container
 from typing import ClassVar, Final
 
 import numpy as np
@@ -287,19 +288,29 @@ class VolumeBinding(NodeFilter):
         reserved: dict[str, PersistentVolume] = {}
         waiting = list(self._to_provision)
         for claim in self._to_match:
-            own, free = self._candidates[claim.namespace, claim.name]
-            for volume in own or free:
-                if volume.name not in reserved and self._reaches(volume, rows, is_bound=False)[0]:
-                    key = (claim.namespace, claim.name)
-                    reserved[volume.name] = dataclasses.replace(volume, claim=key, claim_uid=claim.uid)
-                    break
-            else:
+            volume = self._match(claim, reserved, rows)
+            if volume is None:
                 waiting.append(claim)
+            else:
+                key = (claim.namespace, claim.name)
+                reserved[volume.name] = dataclasses.replace(volume, claim=key, claim_uid=claim.uid)
         node_name = self._state.node(row).name
         return [
             *reserved.values(),
             *(dataclasses.replace(claim, selected_node=node_name) for claim in waiting),
         ]
+
+    def _match(
+        self, claim: PersistentVolumeClaim, taken: Container[str], row: Rows
+    ) -> PersistentVolume | None:
+        """Return the volume that a claim gets on one row when those named in `taken` are; None: none."""
+        own, free = self._candidates[claim.namespace, claim.name]
+        for volume in [*own, *free]:
+            if volume.name not in taken:
+                reaches = bool(self._reaches(volume, row, is_bound=False)[0])
+                if reaches or volume.claim is not None:  # one that is reserved for it is the only one
+                    return volume if reaches else None
+        return None
 
     def reason(self, row: int) -> str:
         """Name the claim or volume."""

@@ -130,15 +130,13 @@ def _found_bytes(state: ClusterState, claims: list[PersistentVolumeClaim]) -> li
         if len(claims) == 1 and not reserved:
             free = _without_local(state, free, sizes)
             is_open &= sizes == 0
-        for volume in [*reserved[:1], *([] if reserved else free)]:
-            here = is_open & _reaches(state, volume)
-            if volume.name in taken:
-                here &= ~taken[volume.name]
-                taken[volume.name] |= here
-            else:
-                taken[volume.name] = here.copy()
+        for volume in [*reserved, *free]:
+            is_untaken = is_open & ~taken[volume.name] if volume.name in taken else is_open
+            here = is_untaken & _reaches(state, volume)
+            taken[volume.name] = here | taken[volume.name] if volume.name in taken else here
             sizes[here] = volume.capacity_bytes
-            is_open &= ~here
+            # A volume that is reserved for the claim is the only one where nothing else of the pod took it.
+            is_open = is_open & ~(is_untaken if volume.claim is not None else here)
             if not is_open.any():
                 break
         result.append(sizes)
