@@ -6,6 +6,7 @@ that is stopped (Ctrl-C, or the machine) loses at most the chunks that were unde
 
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from collections.abc import Iterator
@@ -23,13 +24,22 @@ from testbed.differential.oracle import Oracle
 from testbed.differential.tally import Tally
 from testbed.errors import BedError
 
-__all__ = ["CLUSTERS_PER_CHUNK", "Progress", "read_progress", "run", "run_chunk", "seeds_of", "summary"]
+__all__ = [
+    "CLUSTERS_PER_CHUNK",
+    "DECIDABLE",
+    "Progress",
+    "read_progress",
+    "run",
+    "run_chunk",
+    "seeds_of",
+    "summary",
+]
 
 CLUSTERS_PER_CHUNK: Final = 20
 _SAVE_EVERY_S: Final = 5.0
 _SEEDS_PER_RUN: Final = 10_000_000
-_UNREACHABLE: Final = ("NodeName", "SharedGpu", "RuleTable")
-"""Filters that no object can make decisive: a pod that names its node is bound, and the last two are ours."""
+DECIDABLE: Final = tuple(name for name in FILTERS if name not in ("NodeName", "SharedGpu", "RuleTable"))
+"""Filters that objects can make decisive: a pod that names its node is bound, and the last two are ours."""
 
 
 class Progress(msgspec.Struct, kw_only=True):
@@ -90,6 +100,7 @@ class _Worker:
 
 def _start_worker(program: Path | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent alone decides what an interrupt means
+    gc.set_threshold(200_000)  # a case makes many objects, which go with their last reference
     _Worker.oracle = Oracle(program=program).__enter__()  # it ends with its pipe, when this process does
 
 
@@ -175,7 +186,6 @@ def summary(progress: Progress) -> str:
     ]
     lines += [
         f"{name:<22} {tally.decisive_cases.get(name, 0):>18,} {tally.decisive.get(name, 0):>12,}"
-        for name in FILTERS
-        if name not in _UNREACHABLE
+        for name in DECIDABLE
     ]
     return "\n".join(lines)
