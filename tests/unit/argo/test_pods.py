@@ -3,7 +3,7 @@
 import pytest
 
 from stowplan.core.domain import PodShape, TaintEffect
-from stowplan.kube.argo import ControllerSettings, PodPlan, TaskGraph
+from stowplan.kube.argo import ControllerSettings, MalformedWorkflow, PodPlan, TaskGraph
 from tests.unit.argo.cases import container, dag, graph_of, inputs, parameters, steps, task, workflow
 
 
@@ -163,6 +163,20 @@ def test_patches_are_applied_the_workflow_s_first() -> None:
     shape = only(raw).shape
     assert (shape.scheduler_name, shape.requests["memory"]) == ("t", 2 * 2**30)
     assert selector(shape) == {"zone": "east"}
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        ("a: &x [1]\nb: *x", "aliases"),
+        ("a: [", "YAML or JSON"),
+        ("- a", "a mapping"),
+        ("[" * 5000, "YAML or JSON"),
+    ],
+)
+def test_patches_that_cannot_be_applied_are_faults(patch: str, reason: str) -> None:
+    with pytest.raises(MalformedWorkflow, match=reason):
+        only(workflow(container("main", podSpecPatch=patch)))
 
 
 def test_the_first_attempt_is_what_is_planned() -> None:

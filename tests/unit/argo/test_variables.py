@@ -20,7 +20,6 @@ KNOWN = {
         ("{{workflow.parameters.zone}}-1", "east-1"),
         ("{{ workflow.parameters.zone }}", "east"),
         ("{{tasks.a.outputs.result}}/{{item}}", "{{tasks.a.outputs.result}}/zone"),
-        ("{{workflow.parameters.{{item}}}}", "east"),
         ("{{workflow.parameters.{{other}}}}", "{{workflow.parameters.{{other}}}}"),
         ("{{=workflow.parameters.zone}}", "east"),
         ("{{=inputs.parameters['a-b']}}", "x"),
@@ -64,6 +63,12 @@ def test_tags_are_found_everywhere() -> None:
 )
 def test_values_become_text_as_go_makes_it(value: object, text: str) -> None:
     assert go_text(value) == text
+
+
+def test_braces_without_end_are_read_in_time() -> None:
+    text = "}}" + "{{" * 1_000_000
+    assert put_in(text, KNOWN) == text
+    assert variables_in(text) == ()
 
 
 def test_a_text_that_doubles_at_every_call_is_refused() -> None:

@@ -18,6 +18,7 @@ from stowplan.kube.argo.matching import (
     TaskPod,
     history_key,
     identify_pod,
+    match_path,
     match_pod,
 )
 from stowplan.kube.argo.names import NodePath, Segment, node_id, parse_node_name, pod_name
@@ -75,6 +76,7 @@ __all__ = [
     "history_key",
     "identify_pod",
     "is_argo_object",
+    "match_path",
     "match_pod",
     "node_id",
     "open_object",

@@ -15,7 +15,16 @@ from stowplan.kube.argo.graph import ANY_ITEM, Node, NodeKind, TaskGraph
 from stowplan.kube.argo.names import NodePath, node_id, parse_node_name, pod_name
 from stowplan.kube.argo.objects import Json, as_mapping, text_of
 
-__all__ = ["AgentPod", "HistoryKey", "PodMatch", "TaskPod", "history_key", "identify_pod", "match_pod"]
+__all__ = [
+    "AgentPod",
+    "HistoryKey",
+    "PodMatch",
+    "TaskPod",
+    "history_key",
+    "identify_pod",
+    "match_path",
+    "match_pod",
+]
 
 _PREFIX: Final = "workflows.argoproj.io/"
 _MOST_LOOPS: Final = 10  # nested fan-outs on the way to one pod
@@ -126,16 +135,21 @@ def _item(item: int | None, *, is_expanded: bool) -> str:
 
 def match_pod(graph: TaskGraph, pod: TaskPod) -> PodMatch | None:
     """Return what a pod is in a graph, None where it has no such node (it is of another version)."""
-    segments = pod.path.segments
+    return match_path(graph, pod.path)
+
+
+def match_path(graph: TaskGraph, path: NodePath) -> PodMatch | None:
+    """Return what a node of the status is in a graph, None where it has none: groups and calls have not."""
+    segments = path.segments
     for length in range(len(segments), 0, -1):
         for place in _places(NodePath(segments[:length])):
             node = graph.at(place)
             if node is None:
                 continue
             if length == len(segments):
-                return PodMatch(node, pod.path.items, pod.path.attempt)
+                return PodMatch(node, path.items, path.attempt)
             if node.kind in (NodeKind.RECURSION, NodeKind.AT_RUN_TIME):
-                return PodMatch(node, pod.path.items, pod.path.attempt, is_within=True)
+                return PodMatch(node, path.items, path.attempt, is_within=True)
     return None
 
 

@@ -49,11 +49,15 @@ class PatchError(ValueError):
 
 @lru_cache(maxsize=1024)
 def _parsed_patch(text: str) -> Json:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  (both are safe)
+        has_alias = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader))
+        value: object = None if has_alias else yaml.load(text, Loader=loader)  # noqa: S506  (both are safe)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:120]
         raise PatchError(f"write a part of a pod's spec in YAML or JSON ({reason})") from error
+    if has_alias:  # one within another within … is small to write and endless to walk through
+        raise PatchError("write out what its aliases (*name) stand for")
     if not isinstance(value, Mapping):
         raise PatchError("write a part of a pod's spec, a mapping in YAML or JSON")
     return cast("Json", value)

@@ -4,22 +4,20 @@ A value that is only known at run time is the text with its `{{…}}` left in pl
 so that what cannot be known carries the reason with it wherever it is passed. Expressions (`{{=…}}`) are
 evaluated where they are a plain reference to a variable, and left in place otherwise.
 
-Source: Argo Workflows 4.0, `util/template` (tags, nested tags), `operator.go` (setGlobalParameters).
+Source: Argo Workflows 4.0, `util/template` (tags), `operator.go` (setGlobalParameters).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
 from stowplan.errors import InvalidWorkflow
 
 __all__ = ["Variables", "go_text", "has_variable", "put_in", "tags_in", "variables_in"]
 
-_TAG: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_NESTED: Final = re.compile(r"\{\{([^{}]*)\}\}")
 _REFERENCE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:'[^'\\]*'|\"[^\"\\]*\")\])*", re.ASCII)
 _INDEX: Final = re.compile(r"\[(?:'([^'\\]*)'|\"([^\"\\]*)\")\]")
 _LARGEST: Final = 4 * 1024 * 1024  # characters of one text after substitution
@@ -30,7 +28,7 @@ Variables = Mapping[str, str]
 
 def has_variable(text: str) -> bool:
     """Tell whether a text still has a variable in it."""
-    return "{{" in text
+    return next(_tags(text), None) is not None
 
 
 def go_text(value: object) -> str:
@@ -52,9 +50,20 @@ def go_text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
+def _tags(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each tag begins and ends, braces included."""
+    start = text.find("{{")
+    while start >= 0:
+        end = text.find("}}", start + 2)
+        if end < 0:
+            return
+        yield start, end + 2
+        start = text.find("{{", end + 2)
+
+
 def variables_in(text: str) -> tuple[str, ...]:
     """Return the variables that are left in a text, without braces, in order."""
-    return tuple(dict.fromkeys(tag.strip() for tag in _TAG.findall(text)))
+    return tuple(dict.fromkeys(text[start + 2 : end - 2].strip() for start, end in _tags(text)))
 
 
 def tags_in(value: object) -> frozenset[str]:
@@ -92,25 +101,21 @@ def _known(tag: str, variables: Variables) -> str | None:
 
 
 def _text(text: str, variables: Variables) -> str:
+    parts: list[str] = []
+    done = 0
     size = len(text)
-
-    def value_of(match: re.Match[str]) -> str:
-        nonlocal size
-        value = _known(match[1], variables)
-        if value is None:
-            return match[0]
-        size += len(value)
-        if size > _LARGEST:  # a value that doubles at every call would fill any memory
-            raise InvalidWorkflow(
-                f"the text {text[:60]!r} grows beyond {_LARGEST} characters when its variables are put in; "
-                "pass large values as artifacts"
-            )
-        return value
-
-    # A tag inside a tag is put in first: {{inputs.parameters.{{item}}}}.
-    if "{{" in text[text.find("{{") + 2 :]:
-        text = _NESTED.sub(value_of, text)
-    return _TAG.sub(value_of, text) if "{{" in text else text
+    for start, end in _tags(text):
+        value = _known(text[start + 2 : end - 2], variables)
+        if value is not None:
+            parts += (text[done:start], value)
+            done = end
+            size += len(value)
+            if size > _LARGEST:  # a value that doubles at every call would fill any memory
+                raise InvalidWorkflow(
+                    f"the text {text[:60]!r} grows beyond {_LARGEST} characters with its variables put in; "
+                    "pass large values as artifacts"
+                )
+    return "".join((*parts, text[done:])) if parts else text
 
 
 def put_in(value: object, variables: Variables) -> object:
