@@ -8,6 +8,7 @@ decoded once more with everything below `DEEPEST_LEVEL` cut away: its name can b
 it is not whole.
 """
 
+import os
 import re
 from collections.abc import AsyncIterator
 from typing import TypeVar
@@ -159,7 +160,8 @@ def words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection: {error.os_error.strerror or error.os_error}"
+        number = error.os_error.errno
+        return f"no connection: {os.strerror(number) if number and number > 0 else error.os_error}"
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | ConnectionResetError):
         return "the connection was cut before the answer was complete"
     return " ".join(str(error).split()) or type(error).__name__
