@@ -14,8 +14,7 @@ CASES = Path(__file__).parent / "cases"
 Case = dict[str, Any]
 
 
-def verdicts() -> list[Case]:
-    return [json.loads(line) for line in (CASES / "verdicts.jsonl").read_text().splitlines()]
+VERDICTS: list[Case] = [json.loads(line) for line in (CASES / "verdicts.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +26,9 @@ def shelf() -> Shelf:
     )
 
 
-@pytest.mark.parametrize("number", range(len(verdicts())))
+@pytest.mark.parametrize("number", range(len(VERDICTS)))
 def test_a_damaged_workflow_is_refused_where_argo_refuses_it(number: int, shelf: Shelf) -> None:
-    case = verdicts()[number]
+    case = VERDICTS[number]
     try:
         check_object(open_object(case["manifest"]), shelf)
     except InvalidWorkflow as error:
@@ -39,5 +38,5 @@ def test_a_damaged_workflow_is_refused_where_argo_refuses_it(number: int, shelf:
 
 
 def test_both_verdicts_are_among_the_cases() -> None:
-    refused = [bool(case["argo"]) for case in verdicts()]
+    refused = [bool(case["argo"]) for case in VERDICTS]
     assert 40 < sum(refused) < len(refused) - 40

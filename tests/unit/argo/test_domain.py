@@ -37,7 +37,7 @@ def test_durations_come_from_the_class_of_the_task() -> None:
     assert view.workflow.tasks[0].work.phases[0].cpu_cores == 2.0
     assert view.workflow.tasks[0].work.alone_s == 10.0
     assert view.workflow.family == "name/wf"
-    assert [view.task_of(node) for node in view.nodes] == [0, 1, 2, 3]
+    assert view.tasks_by_node == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
 def test_joins_and_failures_vanish_and_their_edges_close_up() -> None:
@@ -64,7 +64,9 @@ def test_joins_and_failures_vanish_and_their_edges_close_up() -> None:
         *((f".many[0].{before}", f".many[1].{after}") for before in "xy" for after in "pq"),
     }
     assert list(view.workflow.depths()) == [0, 1, 2, 2, 3, 3]
-    assert view.task_of(graph.nodes[1].index) is None
+    gone = graph.at(".gone")
+    assert gone is not None
+    assert gone.index not in view.tasks_by_node
 
 
 def test_what_makes_no_pod_takes_time_but_no_room() -> None:

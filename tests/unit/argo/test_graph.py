@@ -35,7 +35,15 @@ def test_a_dag_waits_for_all_that_depends_names() -> None:
     raw = workflow(
         dag("main", task("a"), task("b", depends="a"), task("c", depends="a || b.Failed"), task("d")), LEAF
     )
-    assert edges(graph_of(raw)) == {(".a", ".b"), (".a", ".c"), (".b", ".c")}
+    graph = graph_of(raw)
+    assert edges(graph) == {(".a", ".b"), (".a", ".c"), (".b", ".c")}
+    after = [[graph.nodes[child].place for child in children] for children in graph.children]
+    assert dict(zip(places(graph), after, strict=True)) == {
+        ".a": [".b", ".c"],
+        ".b": [".c"],
+        ".c": [],
+        ".d": [],
+    }
 
 
 def test_dependencies_and_depends_are_alike() -> None:
@@ -205,9 +213,18 @@ def test_fan_outs_within_fan_outs_multiply() -> None:
         "[0].o#*.q": 1000,
     }
     assert graph.pod_count() == 501_000
-    expanded = graph_of(raw, limits=ReadLimits(expand_up_to=1000))
-    assert expanded.nodes[0].place == "[0].o#0.p#0"  # as far as there is room
-    assert expanded.pod_count() == 501_000
+
+
+def test_expanding_takes_no_more_than_its_part_of_the_room() -> None:
+    raw = workflow(
+        steps("main", [task("o", "inner", withSequence={"count": "50"})]),
+        dag("inner", task("p", withSequence={"count": "40"}), task("q", depends="p")),
+        LEAF,
+    )
+    graph = graph_of(raw, limits=ReadLimits(max_nodes=400))
+    assert graph.nodes[0].place == "[0].o#0.p#0"
+    assert graph.nodes[-2].place == "[0].o#49.p#*"
+    assert graph.pod_count() == 50 * 41
 
 
 def test_the_width_of_the_outer_may_be_unknown() -> None:

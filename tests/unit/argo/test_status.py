@@ -7,6 +7,7 @@ import json
 import pytest
 
 from stowplan.kube.argo import NodesHere, NodesOffloaded, NodesUnreadable, read_status
+from stowplan.kube.argo import status as status_module
 
 NODES = {
     "wf-1": {
@@ -108,8 +109,9 @@ def test_nodes_of_a_wrong_type_are_not_guessed_at() -> None:
     assert "phase" in nodes.reason
 
 
-def test_a_bomb_is_not_unpacked() -> None:
-    bomb = base64.b64encode(gzip.compress(b" " * 300 * 1024 * 1024, 1)).decode()
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_module, "_LARGEST", 1024)
+    bomb = base64.b64encode(gzip.compress(b" " * 1024 * 1024)).decode()
     nodes = read_status(status(compressedNodes=bomb)).nodes
     assert isinstance(nodes, NodesUnreadable)
     assert "256 MiB" in nodes.reason

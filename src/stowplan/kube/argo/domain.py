@@ -8,8 +8,9 @@ enough to be written out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from stowplan.core.domain import CPU, Phase, PodShape, Resources, Task, Workflow, WorkProfile
@@ -23,7 +24,7 @@ _NO_POD: Final = PodShape(requests=Resources(), score_cpu_milli=0, score_memory_
 _MAIN_MILLI: Final = 1000  # a task without a request is taken to keep one core busy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DomainView:
     """A core workflow, and what its tasks stand for.
 
@@ -36,12 +37,9 @@ class DomainView:
     has_pod: tuple[bool, ...]
     counts: tuple[int | None, ...]
 
-    def task_of(self, node: int) -> int | None:
-        """Return the index of the task for a node of the graph, None where it has none."""
-        name = self._names().get(node)
-        return None if name is None else name
-
-    def _names(self) -> dict[int, int]:
+    @cached_property
+    def tasks_by_node(self) -> Mapping[int, int]:
+        """The index of the task for each node of the graph that has one."""
         return {node: task for task, node in enumerate(self.nodes)}
 
 
