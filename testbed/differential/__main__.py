@@ -8,7 +8,7 @@ import typer
 
 from testbed.differential import real_run
 from testbed.differential.findings import keep_findings
-from testbed.differential.run import run, summary
+from testbed.differential.run import PODS_PER_CLUSTER, run, summary
 from testbed.errors import BedError
 
 UNUSABLE = 2  # the exit code for what the caller can mend
@@ -53,7 +53,9 @@ def main(  # noqa: PLR0913  (one argument per option of the command)
         return
     typer.echo("", err=True)
     typer.echo(summary(progress))
-    for line in keep_findings(progress.tally.mismatches, KEPT, nodes=nodes, program=program):
+    for line in keep_findings(
+        progress.tally.mismatches, KEPT, nodes=nodes, pods=PODS_PER_CLUSTER, program=program
+    ):
         typer.echo(line)
     if progress.tally.different:
         raise typer.Exit(1)

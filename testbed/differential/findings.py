@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed.differential.comparison import compare
-from testbed.differential.generator import Manifest, generate
+from testbed.differential.generator import Case, Manifest, generate
 from testbed.differential.kept import write_case
 from testbed.differential.oracle import Oracle, Verdicts
 from testbed.differential.shrink import shrink
@@ -22,9 +22,14 @@ _UNKEPT: Final = ("panic", "invalid")
 
 
 def keep_findings(
-    mismatches: Iterable[Mismatch], folder: Path, *, nodes: int, program: Path | None = None
+    mismatches: Iterable[Mismatch],
+    folder: Path,
+    *,
+    nodes: int,
+    pods: int | None = None,
+    program: Path | None = None,
 ) -> Iterator[str]:
-    """Shrink a few mismatches of each kind and filter into `folder`.
+    """Shrink a few mismatches of each kind and filter into `folder`; the case is made as `generate` does.
 
     Yields:
         A line for each.
@@ -41,11 +46,11 @@ def keep_findings(
                 if kind in _UNKEPT:
                     yield f"{where}: {mismatch.theirs}"
                 else:
-                    yield f"{where}: {_keep(oracle, mismatch, folder, nodes)}"
+                    case = generate(mismatch.seed, nodes, mismatch.emphasis, pods=pods)
+                    yield f"{where}: {_keep(oracle, mismatch, folder, case)}"
 
 
-def _keep(oracle: Oracle, mismatch: Mismatch, folder: Path, nodes: int) -> str:
-    case = generate(mismatch.seed, nodes, mismatch.emphasis)
+def _keep(oracle: Oracle, mismatch: Mismatch, folder: Path, case: Case) -> str:
     small = shrink_mismatch(oracle, case.objects, mismatch)
     if small is None:
         return "does not show a second time: kube-scheduler contradicts itself, so there is nothing to keep"

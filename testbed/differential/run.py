@@ -27,6 +27,7 @@ from testbed.errors import BedError
 __all__ = [
     "CLUSTERS_PER_CHUNK",
     "DECIDABLE",
+    "PODS_PER_CLUSTER",
     "Progress",
     "read_progress",
     "run",
@@ -35,7 +36,9 @@ __all__ = [
     "summary",
 ]
 
-CLUSTERS_PER_CHUNK: Final = 20
+CLUSTERS_PER_CHUNK: Final = 10
+PODS_PER_CLUSTER: Final = 20
+"""Pods that wait: a cluster costs as much to read as these cost to judge."""
 _SAVE_EVERY_S: Final = 5.0
 _SEEDS_PER_RUN: Final = 10_000_000
 DECIDABLE: Final = tuple(name for name in FILTERS if name not in ("NodeName", "SharedGpu", "RuleTable"))
@@ -107,13 +110,15 @@ def _start_worker(program: Path | None) -> None:
 def _work(seeds: range, nodes: int) -> Tally:
     if _Worker.oracle is None:
         raise BedError("a process was given work before it was started")
-    return run_chunk(_Worker.oracle, seeds, nodes)
+    return run_chunk(_Worker.oracle, seeds, nodes, pods=PODS_PER_CLUSTER)
 
 
-def run_chunk(oracle: Oracle, seeds: range, nodes: int, emphasis: str | None = None) -> Tally:
-    """Judge the cases of some seeds and return their sums."""
+def run_chunk(
+    oracle: Oracle, seeds: range, nodes: int, emphasis: str | None = None, *, pods: int | None = None
+) -> Tally:
+    """Judge the cases of some seeds and return their sums; the rest as for `generate`."""
     tally = Tally()
-    cases = [generate(seed, nodes, emphasis) for seed in seeds]
+    cases = [generate(seed, nodes, emphasis, pods=pods) for seed in seeds]
     for case, (objects, answer) in zip(
         cases, oracle.judge_all([case.objects for case in cases]), strict=True
     ):

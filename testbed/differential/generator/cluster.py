@@ -33,7 +33,7 @@ class Case:
     objects: tuple[Manifest, ...]
 
 
-def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
+def generate(seed: int, nodes: int = 50, emphasis: str | None = None, *, pods: int | None = None) -> Case:
     """Make the case of a seed: the same arguments give the same objects.
 
     Every object is one that an API server accepts as it stands, except that an API server gives uids itself
@@ -45,6 +45,7 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
         seed: Any integer; consecutive ones take turns at the emphases.
         nodes: How many nodes.
         emphasis: One of `EMPHASES`, or of `APART`, whose turn never comes; None: the seed's turn.
+        pods: How many that wait; None: five to eight.
 
     Raises:
         ValueError: there is no such emphasis.
@@ -60,7 +61,8 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None) -> Case:
         classes = [_priority_class(world, name, value) for name, value in _PRIORITIES.items()]
     described = [node(world, number, name) for number, name in enumerate(world.nodes)]
     bound = [bound_pod(world, number) for number in range(world.rng.randint(nodes // 2, nodes * 3 // 2))]
-    pending = [pending_pod(world, number) for number in range(world.rng.randint(5, 8))]
+    waiting = world.rng.randint(5, 8) if pods is None else pods
+    pending = [pending_pod(world, number) for number in range(waiting)]
     if chosen == "devices":
         world.early += devices(world)
         for pod in pending:
