@@ -1,7 +1,8 @@
 """What the runs of one class say: middle and spread on the log scale, of all of them and of each item.
 
-Newer workflow runs weigh more: a run's weight halves with every `HALF_LIFE_RUNS` newer runs of the class,
-whatever time passed between them. Items of a fan-out share the weight rule of their run.
+Newer workflow runs weigh more: a run's weight halves with every `HALF_LIFE_RUNS` runs that began later, of
+the class for the class, of the item for the item, whatever time passed between them. Within a run all weigh
+the same: its last items to end are not news, they are the long ones.
 
 Times of Kubernetes have whole seconds, so a run of "0 s" took half a second as far as anyone knows.
 """
@@ -9,6 +10,7 @@ Times of Kubernetes have whole seconds, so a run of "0 s" took half a second as 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,7 +31,7 @@ def log_seconds(elapsed_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClassFit:
-    """The runs of one class, on the reference machine.
+    """The observations of one class, on the reference machine.
 
     Attributes:
         log_middle: weighted median of the log durations.
@@ -37,7 +39,8 @@ class ClassFit:
         count: ends seen.
         effective_count: the same by weight (Kish), at least 1.
         items: for each item the weighted median and the effective count.
-        between_items: share of the variance that lies between items and its degrees of freedom, if known.
+        between_items: share of the variance that lies between items and its degrees of freedom, if known;
+            from items that came in several runs, since what counts is whether the next run's can be told.
         usual_offset: of the node classes that the runs were on; for a question without node class.
     """
 
@@ -50,17 +53,23 @@ class ClassFit:
     usual_offset: float
 
 
-def run_weights(observations: Sequence[Observation]) -> dict[str, float]:
-    """Return the weight of each workflow run by its name; runs seen at the same time weigh the same."""
-    seen: dict[str, float] = {}
-    for observation in observations:
-        seen[observation.run] = max(seen.get(observation.run, -math.inf), observation.seen_s)
-    weight_at: dict[float, float] = {}
-    newer = 0
-    for time_s in sorted(set(seen.values()), reverse=True):
-        weight_at[time_s] = 0.5 ** (newer / HALF_LIFE_RUNS)
-        newer += sum(1 for other_s in seen.values() if other_s == time_s)
-    return {run: weight_at[time_s] for run, time_s in seen.items()}
+def _weights(observations: Sequence[Observation]) -> list[float]:
+    """Return the weight of each observation; runs that began at the same time weigh the same."""
+    began_s: dict[str, float] = {}
+    for each in observations:
+        began_s[each.run] = min(began_s.get(each.run, math.inf), each.seen_s - each.elapsed_s)
+    newer: dict[float, int] = {}
+    for rank, time_s in enumerate(sorted(began_s.values(), reverse=True)):
+        newer.setdefault(time_s, rank)
+    return [0.5 ** (newer[began_s[each.run]] / HALF_LIFE_RUNS) for each in observations]
+
+
+def _samples(observations: Sequence[Observation], offset: Callable[[str], float]) -> list[Sample]:
+    weights = _weights(observations)
+    return sorted(
+        Sample(log_seconds(each.elapsed_s) - offset(each.node_class), not each.is_complete, weight)
+        for each, weight in zip(observations, weights, strict=True)
+    )
 
 
 def fit_class(observations: Sequence[Observation], offset: Callable[[str], float]) -> ClassFit | None:
@@ -70,36 +79,37 @@ def fit_class(observations: Sequence[Observation], offset: Callable[[str], float
         observations: all of one class, in any order.
         offset: gives the log difference of a node class against the reference.
     """
-    if not any(observation.is_complete for observation in observations):
-        return None
-    weights = run_weights(observations)
-    samples: list[Sample] = []
-    offsets: list[Sample] = []
-    by_item: dict[str, list[Sample]] = {}
+    by_item: dict[str, list[Observation]] = {}
     for observation in observations:
-        shift = offset(observation.node_class)
-        sample = Sample(
-            log_seconds(observation.elapsed_s) - shift, not observation.is_complete, weights[observation.run]
-        )
-        samples.append(sample)
-        offsets.append(Sample(shift, is_bound=False, weight=sample.weight))
         if observation.item:
-            by_item.setdefault(observation.item, []).append(sample)
-    samples.sort()
-    ends = [sample for sample in samples if not sample.is_bound]
+            by_item.setdefault(observation.item, []).append(observation)
+    samples = _samples(observations, offset)
+    weighed = [sample.weight for sample in samples if not sample.is_bound]
+    if not weighed:
+        return None
     items: dict[str, tuple[float, float]] = {}
-    for item, of_item in by_item.items():
-        of_item.sort()
-        weighed = [sample.weight for sample in of_item if not sample.is_bound]
-        if weighed:
-            items[item] = (quantile(of_item, 0.5), effective_count(weighed))
-    groups = [[s.value for s in by_item[item] if not s.is_bound] for item in sorted(items)]
+    by_run: list[list[float]] = []
+    for item, of_item in sorted(by_item.items()):
+        own = _samples(of_item, offset)
+        counted = [sample.weight for sample in own if not sample.is_bound]
+        if counted:
+            items[item] = (quantile(own, 0.5), effective_count(counted))
+            by_run.append(_run_medians(of_item, offset))
     return ClassFit(
         log_middle=quantile(samples, 0.5),
-        log_scale=scale(samples) if len(ends) > 1 else 0.0,
-        count=len(ends),
-        effective_count=effective_count(sample.weight for sample in ends),
+        log_scale=scale(samples) if len(weighed) > 1 else 0.0,
+        count=len(weighed),
+        effective_count=effective_count(weighed),
         items=items,
-        between_items=intraclass(groups),
-        usual_offset=quantile(sorted(offsets), 0.5),
+        between_items=intraclass(by_run),
+        usual_offset=statistics.median(offset(each.node_class) for each in observations),
     )
+
+
+def _run_medians(observations: Sequence[Observation], offset: Callable[[str], float]) -> list[float]:
+    """Return the median log duration of an item in each run, from ends only."""
+    by_run: dict[str, list[float]] = {}
+    for each in observations:
+        if each.is_complete:
+            by_run.setdefault(each.run, []).append(log_seconds(each.elapsed_s) - offset(each.node_class))
+    return [statistics.median(values) for _, values in sorted(by_run.items())]

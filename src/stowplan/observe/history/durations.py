@@ -39,7 +39,9 @@ __all__ = ["DurationModel"]
 
 _PRIOR_FREEDOM: Final = 3.0  # ν₀: how many runs the usual spread is worth
 _USUAL_SCALE: Final = 0.3  # until three classes with three runs each have told better: about 35 % up or down
-_SHARE_BETWEEN_ITEMS: Final = 0.5  # until a class has told: an item's own run and the rest count the same
+# Until classes have told how much items repeat, an item's own runs are taken as they are: what Argo's estimate
+# does, and right for pipelines that run again on the same files. The spread is less sure, by this share.
+_SHARE_BETWEEN_ITEMS: Final = 0.9
 _ENOUGH: Final = 3
 _ENOUGH_FREEDOM: Final = 5
 _NOTHING_S: Final = 60.0
@@ -113,11 +115,12 @@ class DurationModel:
         variance = squares / freedom
         middle, weight, share = fit.log_middle, 0.0, 0.0
         if item in fit.items:
-            known = fit.between_items
-            share = known[0] if known is not None and known[1] >= _ENOUGH_FREEDOM else self._usual_share
             own, count = fit.items[item]
+            known = fit.between_items
+            told = known[0] if known is not None and known[1] >= _ENOUGH_FREEDOM else self._usual_share
+            share = _SHARE_BETWEEN_ITEMS if told is None else told
             weight = credibility(count, share)
-            middle += weight * (own - middle)
+            middle += (1.0 if told is None else weight) * (own - middle)
         is_known = self.node_classes.knows(node_class)
         middle += self.node_classes.offset(key, node_class) if is_known else fit.usual_offset
         return ExpectedDuration(
@@ -172,10 +175,10 @@ def _usual_scale(fits: Iterable[ClassFit]) -> float:
     return statistics.median(scales) if len(scales) >= _ENOUGH else _USUAL_SCALE
 
 
-def _usual_share(fits: Iterable[ClassFit]) -> float:
+def _usual_share(fits: Iterable[ClassFit]) -> float | None:
     known = [fit.between_items for fit in fits if fit.between_items is not None]
     shares = [share for share, freedom in known if freedom >= _ENOUGH_FREEDOM]
-    return statistics.median(shares) if len(shares) >= _ENOUGH else _SHARE_BETWEEN_ITEMS
+    return statistics.median(shares) if len(shares) >= _ENOUGH else None
 
 
 def _newest_shape(observations: Sequence[Observation]) -> WorkShape | None:

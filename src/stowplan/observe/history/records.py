@@ -7,10 +7,12 @@ come any number of times, and its parts in any order.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import cast
 
 from stowplan.errors import InvalidInput
 from stowplan.observe.history.classes import ClassKey, WorkShape
@@ -198,8 +200,17 @@ def _check(record: Record, name: str) -> None:
             raise InvalidInput(f"{kind} {name!r}: {item} is {value}; it must be finite, or None")
         if isinstance(value, int) and not -_MOST <= value <= _MOST:
             raise InvalidInput(f"{kind} {name!r}: {item} is {value}; it must fit in 63 bits")
+        if isinstance(value, Mapping):
+            _check_json(kind, name, item, cast("Mapping[str, object]", value))
         if isinstance(value, str) and not _is_storable(value):
             raise InvalidInput(f"{kind} {name!r}: {item} is {value!r}; it must be Unicode text without NUL")
+
+
+def _check_json(kind: str, name: str, item: str, value: Mapping[str, object]) -> None:
+    try:
+        json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{kind} {name!r}: {item} cannot be written as JSON: {error}") from None
 
 
 def _is_storable(text: str) -> bool:
