@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Self
 
 import psutil
 
-from bench.harness import Row, median_ci95
+from bench.harness import MIN_SAMPLES_FOR_CI95, Row, median_ci95
 from testbed import api, bulk, cluster, kwok, network
 from testbed.cluster import Cluster
 from testbed.control_plane import SCHEDULER_PORT, ControlPlane
@@ -247,7 +247,7 @@ def run(*, quick: bool) -> list[Row]:
     Raises:
         MissingPrerequisite: Not root, or something else that a test cluster needs is not there.
     """
-    nodes, pods, repeats = (100, 500, 1) if quick else (1000, 5000, 7)
+    nodes, pods, repeats = (100, 500, 1) if quick else (1000, 5000, MIN_SAMPLES_FOR_CI95)
     spec = ClusterSpec(fake_nodes=(FakeNodes(count=nodes, taints=()),), scheduler=None)
     began_s = time.monotonic()
     running = cluster.start(spec, owned=True)
@@ -285,7 +285,12 @@ def _rows(bed: Bed, nodes: int, repeats: int) -> list[Row]:
             "full-queue",
             f"all pods there before it starts, first to last binding: {size}",
         ),
-        (full_queue_alone, repeats, "full-queue-alone", "full queue, kwok stopped: no kubelet takes part"),
+        (
+            full_queue_alone,
+            (repeats + 1) // 2,
+            "full-queue-alone",
+            "full queue, kwok stopped: no kubelet takes part",
+        ),
         (
             default_rate,
             1,
