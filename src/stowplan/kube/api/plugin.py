@@ -7,6 +7,7 @@ Source: kubernetes.io/docs/reference/access-authn-authz/authentication (client-g
 import asyncio
 import datetime as dt
 import os
+import signal
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -61,6 +62,7 @@ async def ask(plugin: ExecPlugin, *, timeout_s: float = PLUGIN_TIMEOUT_S) -> Han
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=os.environ | dict(plugin.environment) | information,
+            start_new_session=True,  # a group of its own: what it starts is ended with it
         )
     except OSError as error:
         hint = f" ({' '.join(plugin.install_hint.split())})" if plugin.install_hint else ""
@@ -71,7 +73,7 @@ async def ask(plugin: ExecPlugin, *, timeout_s: float = PLUGIN_TIMEOUT_S) -> Han
         raise InvalidAccess(f"the credential plugin {name} gave no answer in {timeout_s:g} s") from error
     finally:
         if process.returncode is None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode != 0:
         said = " ".join(errors.decode(errors="replace").split())[-300:]

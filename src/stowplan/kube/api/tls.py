@@ -21,12 +21,14 @@ def tls_context(access: Access, certificate_pem: str | None, key_pem: str | None
     Raises:
         InvalidAccess: A certificate or key cannot be used.
     """
+    if access.authority_pem is not None and not access.authority_pem.strip():
+        # The ssl module would take it for none, and trust the system's.
+        raise InvalidAccess(f"the certificate authority of {access.origin} cannot be used: it is empty")
     try:
         context = ssl.create_default_context(cadata=access.authority_pem)
-    except (ssl.SSLError, ValueError) as error:  # a ValueError for an empty text
+    except ssl.SSLError as error:
         raise InvalidAccess(
-            f"the certificate authority of {access.origin} cannot be used: "
-            f"{getattr(error, 'reason', None) or error}"
+            f"the certificate authority of {access.origin} cannot be used: {error.reason or error}"
         ) from error
     # Python 3.13 asks for extensions that the authorities of many clusters lack, and that neither Go nor
     # older Pythons ask for.
