@@ -2,7 +2,11 @@
 
 Two layouts occur: version 2 alone at /sys/fs/cgroup, or one hierarchy per version 1 controller with version 2
 beside them (hybrid). The existing groups are left as they are; ours are children with the cluster's name, so
-that they can be found and removed by name even if whoever made them is gone.
+that they can be found and removed by name even if whoever made them is gone. In version 2 alone the root's
+controllers are switched on for its children where they are not yet (systemd leaves cpuset and io off), and
+stay on: whether another needs them by then cannot be known.
+
+Source: Linux Documentation/admin-guide/cgroup-v2.rst.
 """
 
 import os
@@ -15,6 +19,7 @@ from testbed.errors import ComponentFailed, MissingPrerequisite
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS_V2 = ("cpuset", "cpu", "io", "memory", "pids", "hugetlb")
+NEEDED_V2 = ("cpu", "memory")  # no node has a share without
 SECONDS_TO_EMPTY = 3.0
 
 
@@ -54,24 +59,83 @@ def hierarchies() -> dict[str, Path]:
     return found
 
 
+def check_limits() -> None:
+    """Look whether groups of ours can be given limits, without making any.
+
+    Raises:
+        MissingPrerequisite: Version 2 stands alone, and its root lacks a controller, cannot be written to, or
+            is a container's that holds processes: the kernel gives no controllers to groups below such one.
+    """
+    if is_hybrid():
+        return  # the version 1 hierarchies are looked at one by one, where a limit is set
+    root = unified()
+    present = (root / "cgroup.controllers").read_text().split()
+    for controller in NEEDED_V2:
+        if controller not in present:
+            raise MissingPrerequisite(
+                f"{root} has no controller {controller}: start this machine's kernel with it "
+                f"(cgroup_enable={controller}, no cgroup_disable={controller})"
+            )
+    if os.statvfs(root).f_flag & os.ST_RDONLY:
+        raise MissingPrerequisite(
+            f"{root} is mounted read-only, as in a container: run on the machine itself or in a privileged "
+            "container"
+        )
+    # The machine's own root, the only group without a type, may hold processes.
+    if (root / "cgroup.type").exists() and (root / "cgroup.procs").read_text().strip():
+        raise MissingPrerequisite(
+            f"{root} is a container's and holds processes itself, so no group below it can have limits: move "
+            f"them aside (mkdir {root}/init; for p in $(cat {root}/cgroup.procs); do "
+            f"echo $p > {root}/init/cgroup.procs; done)"
+        )
+
+
 def make(group: str, *, everywhere: bool) -> None:
-    """Make a group and its parents, in the version 2 hierarchy only or in all; an existing one stays."""
+    """Make a group and its parents; an existing one stays.
+
+    Args:
+        group: Its path below the root of a hierarchy.
+        everywhere: In all hierarchies and with all controllers, so that it can be given limits; else in
+            version 2 only, to hold processes together.
+
+    Raises:
+        ComponentFailed: The kernel gives it no controllers.
+    """
     for name, root in hierarchies().items():
         if name == "unified" or everywhere:
-            _make_below(root, group, delegate=name == "unified" and not is_hybrid())
+            (root / group).mkdir(parents=True, exist_ok=True)
             if name == "cpuset":
                 _inherit_cpuset(root, group)
+    if everywhere and not is_hybrid():
+        _give_controllers(unified(), group)
 
 
-def _make_below(root: Path, group: str, *, delegate: bool) -> None:
-    folder = root
-    for part in group.split("/"):
-        if delegate:
-            present = (folder / "cgroup.controllers").read_text().split()
-            wanted = [f"+{controller}" for controller in CONTROLLERS_V2 if controller in present]
-            (folder / "cgroup.subtree_control").write_text(" ".join(wanted))
-        folder /= part
-        folder.mkdir(exist_ok=True)
+def _give_controllers(root: Path, group: str) -> None:
+    """Switch all controllers on for a version 2 group, from the root down.
+
+    systemd switches those of the root off that no unit of its own needs, unless a child gives them on (which
+    ours does when this is done): so what it took away meanwhile is asked for again.
+    """
+    parents = [root / parent for parent in reversed(Path(group).parents)]
+    present = (root / "cgroup.controllers").read_text().split()
+    wanted = [controller for controller in CONTROLLERS_V2 if controller in present]
+    deadline = time.monotonic() + SECONDS_TO_EMPTY
+    while True:
+        refused: OSError | None = None
+        for switches in (parent / "cgroup.subtree_control" for parent in parents):
+            try:
+                switches.write_text(" ".join(f"+{controller}" for controller in wanted))
+            except OSError as error:
+                refused = OSError(error.errno, error.strerror, str(switches))
+                break
+        if refused is None and set(wanted) <= set((root / group / "cgroup.controllers").read_text().split()):
+            return
+        if time.monotonic() > deadline:
+            raise ComponentFailed(
+                f"the control group {group} is not given the controllers {' '.join(wanted)}: "
+                f"{refused or 'something switches them off again'}"
+            )
+        time.sleep(0.01)
 
 
 def _inherit_cpuset(root: Path, group: str) -> None:

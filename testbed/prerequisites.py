@@ -32,6 +32,7 @@ def check(spec: ClusterSpec) -> None:
     cgroups.unified()
     _check_programs(FOR_ALL)
     if spec.real_nodes:
+        cgroups.check_limits()
         _check_programs(FOR_REAL_NODES)
         if not CNI_PLUGINS.exists():
             raise MissingPrerequisite(

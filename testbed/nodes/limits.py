@@ -29,9 +29,9 @@ from testbed.spec import RealNode
 
 QUOTA_PERIOD_US = 100_000  # the kernel's and the kubelet's own
 LEAST_QUOTA_US = 1_000  # the kernel's
-# Under version 1 the machine's other processes are in the root group, and each of them weighs as much as
-# all pods of the cluster together do (1024): a node would lack its cores beside some busy ones.
-SHARES = 10 * 1024
+# Without it a node would lack its cores beside other busy groups, which weigh as much as all pods of the
+# cluster together do: under version 1 even each process of the root group, under systemd all users' sessions.
+TIMES_THE_WEIGHT = 10
 LEAST_MEMORY_BYTES = 64 << 20  # below, not even a pod's sandbox and a small program fit
 
 
@@ -81,8 +81,8 @@ def apply(place: NodePlace, spec: RealNode) -> DiskLimit:
         MissingPrerequisite: The machine has no CPU or memory controller.
     """
     cgroups.make(place.group, everywhere=True)
-    if cgroups.is_hybrid():
-        _write(_root_of("cpu") / place.site.control_group / "cpu.shares", str(SHARES))
+    file, usual = ("cpu.shares", 1024) if cgroups.is_hybrid() else ("cpu.weight", 100)
+    _write(_root_of("cpu") / place.site.control_group / file, str(TIMES_THE_WEIGHT * usual))
     for controller, file, value in settings(spec, hybrid=cgroups.is_hybrid()):
         _write(_root_of(controller) / place.group / file, value)
     disk = disk_of(place.site.folder)

@@ -61,6 +61,31 @@ def test_a_disk_throttle_in_version_2(read: int | None, write: int | None, line:
     assert limits.io_max((254, 0), spec) == line
 
 
+@pytest.mark.parametrize(("has_io", "held"), [(True, limits.DiskLimit.NODE), (False, limits.DiskLimit.NONE)])
+def test_all_limits_are_the_groups_own_in_version_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: limits.DiskLimit, *, has_io: bool
+) -> None:
+    made: list[tuple[str, bool]] = []
+
+    def make(group: str, *, everywhere: bool) -> None:
+        made.append((group, everywhere))
+        (tmp_path / group).mkdir(parents=True)
+        if has_io:
+            (tmp_path / group / "io.max").touch()
+
+    monkeypatch.setattr(cgroups, "make", make)
+    monkeypatch.setattr(cgroups, "is_hybrid", lambda: False)
+    monkeypatch.setattr(cgroups, "unified", lambda: tmp_path)
+    monkeypatch.setattr(limits, "disk_of", lambda _: (254, 0))
+    assert limits.apply(PLACE, replace(SPEC, disk_write_bytes_per_s=2000)) is held
+    assert made == [("stow-unit/node-2", True)]
+    assert {file.name: file.read_text() for file in (tmp_path / "stow-unit" / "node-2").iterdir()} == {
+        "cpu.max": "50000 100000",
+        "memory.max": "2147483648",
+    } | ({"io.max": "254:0 rbps=max wbps=2000"} if has_io else {})
+    assert (tmp_path / "stow-unit" / "cpu.weight").read_text() == "1000"
+
+
 def test_a_disk_throttle_in_version_1_is_on_each_container() -> None:
     container = {"process": {}, "linux": {"resources": {"devices": []}, "namespaces": []}}
     held = runtime.throttled(container, replace(SPEC, disk_write_bytes_per_s=2000), (254, 0))

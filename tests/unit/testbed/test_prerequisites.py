@@ -27,6 +27,7 @@ def able_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STOWPLAN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(cgroups, "unified", lambda: tmp_path)
+    monkeypatch.setattr(cgroups, "check_limits", lambda: None)
     monkeypatch.setattr(prerequisites, "CNI_PLUGINS", plugin)
     monkeypatch.setattr(prerequisites, "is_built", lambda _: True)
     monkeypatch.setattr(prerequisites, "program_path", Path)
@@ -57,6 +58,16 @@ def test_without_a_system_program(able_machine: Path, program: str, package: str
 
 def test_without_real_nodes_no_container_runtime_is_needed(able_machine: Path) -> None:
     (able_machine / "bin" / "containerd").unlink()
+    prerequisites.check(ClusterSpec(fake_nodes=(FakeNodes(count=1),)))
+
+
+def test_where_no_group_can_have_limits_no_real_node_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise MissingPrerequisite("no limits here")
+
+    monkeypatch.setattr(cgroups, "check_limits", refuse)
+    with pytest.raises(MissingPrerequisite, match="no limits here"):
+        prerequisites.check(REAL)
     prerequisites.check(ClusterSpec(fake_nodes=(FakeNodes(count=1),)))
 
 
