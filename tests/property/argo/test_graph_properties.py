@@ -12,6 +12,7 @@ from stowplan.kube.argo import (
     Chance,
     NodeKind,
     ReadLimits,
+    Shelf,
     TaskGraph,
     identify_pod,
     match_pod,
@@ -21,8 +22,33 @@ from stowplan.kube.argo import (
 )
 from stowplan.kube.argo.matching import TaskPod
 from tests.property.argo.strategies import JUNK, workflows
+from tests.unit.argo.cases import parameters, workflow
 
 Json = dict[str, Any]
+FIELDS = (
+    *(
+        "depends",
+        "when",
+        "withItems",
+        "withParam",
+        "withSequence",
+        "template",
+        "templateRef",
+        "inline",
+        "hooks",
+    ),
+    *(
+        "arguments",
+        "dag",
+        "steps",
+        "name",
+        "value",
+        "podSpecPatch",
+        "nodeSelector",
+        "retryStrategy",
+        "onExit",
+    ),
+)
 
 
 def reaches(graph: TaskGraph) -> nx.DiGraph:
@@ -109,35 +135,47 @@ def paths(value: object, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@given(workflows(), st.data())
-def test_a_damaged_workflow_is_read_or_refused_but_breaks_nothing(raw: Json, data: st.DataObject) -> None:
+def damage(raw: Json, data: st.DataObject) -> Json:
+    """The object with one to three of its values replaced or added to."""
     damaged = copy.deepcopy(raw)
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(paths(damaged)))
         junk = data.draw(JUNK)
         if not path:
             continue
-        holder = damaged
+        holder: Any = damaged
         for key in path[:-1]:
             holder = holder[key]
         if data.draw(st.booleans()) or not isinstance(holder, dict):
             holder[path[-1]] = junk
         else:
-            extra = [
-                "depends",
-                "when",
-                "withItems",
-                "withParam",
-                "template",
-                "inline",
-                "hooks",
-                "arguments",
-                "dag",
-                "steps",
-            ]
-            holder[data.draw(st.sampled_from(extra))] = junk
+            holder[data.draw(st.sampled_from(FIELDS))] = junk
+    return damaged
+
+
+@given(workflows(), st.data())
+def test_a_damaged_workflow_is_read_or_refused_but_breaks_nothing(raw: Json, data: st.DataObject) -> None:
+    damaged = damage(raw, data)
     try:
         graph = read_graph(open_object(damaged), limits=ReadLimits(max_nodes=3000))
         to_domain(graph, lambda _: 1.0)
     except (InvalidWorkflow, InvalidObject) as error:
         assert str(error)  # noqa: PT017  (either outcome is right; a refusal must say why)
+
+
+@given(workflows(), st.data())
+def test_so_is_one_with_a_damaged_template(raw: Json, data: st.DataObject) -> None:
+    library = {**raw, "kind": "WorkflowTemplate", "metadata": {"name": "lib", "namespace": "jobs"}}
+    library["spec"] = {**raw["spec"], "arguments": parameters(x=1, y="{{workflow.parameters.x}}")}
+    user = workflow(workflowTemplateRef={"name": "lib"}, arguments=parameters(y=2), nodeSelector={"a": "b"})
+    if data.draw(st.booleans()):
+        library = damage(library, data)
+    else:
+        user = damage(user, data)
+    try:
+        graph = read_graph(
+            open_object(user), Shelf([open_object(library)]), limits=ReadLimits(max_nodes=3000)
+        )
+        assert graph.nodes
+    except (InvalidWorkflow, InvalidObject) as error:
+        assert str(error)  # noqa: PT017  (as above)

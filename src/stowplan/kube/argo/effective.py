@@ -84,7 +84,7 @@ def _joined(over: Json, under: Json) -> Json:
             for spec in (over, under)
         )
         chosen = [
-            near.get(name, far.get(name, item)) for item in parameters for name in [text_of(item["name"])]
+            near.get(name, far.get(name, item)) for item in parameters for name in [text_of(item.get("name"))]
         ]
         whole["arguments"] = {**as_mapping(whole["arguments"]), "parameters": chosen}
     return whole

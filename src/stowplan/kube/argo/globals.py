@@ -62,7 +62,8 @@ def global_variables(own: ArgoObject, spec: Json) -> dict[str, str]:
     parameters = as_list(as_mapping(spec.get("arguments")).get("parameters"))
     if parameters:
         texts = [
-            {**item, "value": go_text(item["value"])} if "value" in item else item for item in parameters
+            {**item, "value": go_text(item["value"])} if item.get("value") is not None else item
+            for item in parameters
         ]
         found["workflow.parameters"] = found["workflow.parameters.json"] = _json(texts)
     for parameter in parameters:

@@ -194,6 +194,9 @@ class Rules:
             )
             return
         self._check_inputs_and_outputs(template, path)
+        for number, container in enumerate(as_list(template.get("initContainers"))):
+            if not text_of(container.get("name")):
+                problems.add(f"{path}.initContainers[{number}].name", container.get("name"), "write a name")
         if found.key:  # an inline one is checked with what it is in
             self._check_variables(template, path, frozenset())
         self._check_retry(template, path)

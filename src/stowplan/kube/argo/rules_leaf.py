@@ -22,9 +22,6 @@ _NEED_MANIFEST: Final = ("create", "apply", "replace", "patch")
 def check_leaf(template: Json, defaults: Json, path: str, problems: Problems) -> None:
     """Note what is wrong with a leaf `template`; an image may be in the `templateDefaults` of its object."""
     kind = template_type(template)
-    for number, container in enumerate(as_list(template.get("initContainers"))):
-        if not text_of(container.get("name")):
-            problems.add(f"{path}.initContainers[{number}].name", container.get("name"), "write a name")
     if template.get("parallelism") is not None:
         problems.add(
             f"{path}.parallelism", template["parallelism"], "only steps and dag templates have a parallelism"
