@@ -295,7 +295,7 @@ def _rows(bed: Bed, nodes: int, repeats: int) -> list[Row]:
             default_rate,
             1,
             "default-rate",
-            f"full queue, the client's rate by default: {bed.pods // 5:,} pods",
+            f"full queue, the client's rate by default: {FEW_PODS} pods",
         ),
     ]
     rows = [
