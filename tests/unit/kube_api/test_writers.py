@@ -1,0 +1,359 @@
+"""Binder, events and lease where a scripted server and a clock of the test's own are needed."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from stowplan.kube.api.binder import Binder, Binding, Bound, Elsewhere, Gone, NotBound, Unknown
+from stowplan.kube.api.client import ApiClient
+from stowplan.kube.api.lease import Election, LeaseSettings
+from stowplan.kube.api.recorder import Event, EventRecorder, EventType, RecorderSettings, Regarding
+from stowplan.kube.api.resources import PODS
+from stowplan.kube.api.status import PodReference, SchedulingStatus, status_patch
+from tests.unit.kube_api.server import FakeServer, Fault, cut, say_nothing, status
+
+Json = dict[str, Any]
+BINDING = Binding("n", "p", "uid", "node-a")
+
+
+def answer(body: Json, code: int = 200) -> Fault:
+    async def give(_: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=code)
+
+    return give
+
+
+def pod(node: str = "", uid: str = "uid", **metadata: str) -> Fault:
+    return answer({"metadata": {"uid": uid, **metadata}, "spec": {"nodeName": node} if node else {}})
+
+
+DONE = answer({}, 201)
+CONFLICT = status(409, "Conflict", "it changed")
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome", "requests"),
+    [
+        ([DONE], Bound("node-a"), "B"),
+        ([cut, pod("node-a")], Bound("node-a"), "BL"),  # the answer was lost, the binding was not
+        ([cut, pod(), DONE], Bound("node-a"), "BLB"),  # nothing had happened: the same node again
+        ([cut, pod(), CONFLICT, pod("node-a")], Bound("node-a"), "BLBL"),  # it happened in between
+        ([cut, pod("node-b")], Elsewhere("node-b"), "BL"),
+        ([cut, status(503, "ServiceUnavailable", "soon"), cut, pod("node-a")], Bound("node-a"), "BLBL"),
+        ([say_nothing, pod("node-a")], Bound("node-a"), "BL"),
+        ([status(500, "InternalError", "oh"), pod(), DONE], Bound("node-a"), "BLB"),
+        ([status(429, "TooManyRequests", "slow", Retry_After="0"), DONE], Bound("node-a"), "BB"),
+        ([status(503, "ServiceUnavailable", "soon"), DONE], Bound("node-a"), "BB"),
+        ([CONFLICT, pod(), DONE], Bound("node-a"), "BLB"),  # another change of the pod was in the way
+    ],
+)
+def test_a_binding_ends_in_certainty(script: list[Fault], outcome: object, requests: str) -> None:
+    async def story() -> None:
+        async with FakeServer() as server, ApiClient(server.access, request_timeout_s=0.2) as client:
+            server.script.extend(script)
+            assert await Binder(client, within_s=5.0).bind(BINDING) == outcome
+            sent = "".join("B" if method == "POST" else "L" for method, _, _ in server.requests)
+            # aiohttp asks again by itself when a kept connection turns out to be closed: look-ups only
+            assert sent.replace("LL", "L") == requests.replace("LL", "L")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ([status(404, "NotFound", "no pod"), status(404, "NotFound", "no pod")], Gone),
+        ([CONFLICT, pod(uid="other")], Gone),
+        ([CONFLICT, pod(deletionTimestamp="2026-11-30T00:00:00Z")], Gone),
+        ([status(403, "Forbidden", "no")], NotBound),
+        ([status(422, "Invalid", "no")], NotBound),
+        ([status(429, "TooManyRequests", "slow", Retry_After="9")], NotBound),
+        ([cut, status(403, "Forbidden", "no")] * 20, Unknown),  # it may have happened, and nobody can look
+        ([cut, pod(), status(403, "Forbidden", "no"), pod()] + [say_nothing] * 9, Unknown),
+    ],
+)
+def test_what_else_can_become_of_a_binding(script: list[Fault], kind: type) -> None:
+    async def story() -> None:
+        async with FakeServer() as server, ApiClient(server.access, request_timeout_s=0.2) as client:
+            server.script.extend(script)
+            assert isinstance(await Binder(client, within_s=0.5).bind(BINDING), kind)
+
+    asyncio.run(story())
+
+
+# ── status ──
+
+POD = PodReference("n", "p", "uid")
+
+
+def test_a_patch_has_only_what_changes() -> None:
+    waits = SchedulingStatus("Unschedulable", "0/3 nodes", "")
+    assert status_patch(POD, waits, waits, 0.0) is None
+    assert status_patch(POD, waits, SchedulingStatus(nominated_node=""), 0.0) is None
+    nominated = SchedulingStatus("Unschedulable", "0/3 nodes", "n1")
+    assert status_patch(POD, waits, nominated, 0.0) == {
+        "metadata": {"uid": "uid"},
+        "status": {"nominatedNodeName": "n1"},
+    }
+    patch = status_patch(POD, nominated, SchedulingStatus("Unschedulable", "0/4 nodes"), 0.0)
+    assert patch is not None
+    assert patch["status"]["nominatedNodeName"] is None
+    assert "lastTransitionTime" not in patch["status"]["conditions"][0]
+    first = status_patch(POD, SchedulingStatus(), waits, 0.0)
+    assert first is not None
+    assert first["status"]["conditions"][0]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+
+
+# ── events ──
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.wall_s = 1e9
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def wall(self) -> float:
+        return self.wall_s
+
+    def pass_by(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.wall_s += seconds
+
+
+def event(about: str = "p", note: str = "note") -> Event:
+    return Event(Regarding(PODS, about, f"uid-{about}", "n"), EventType.NORMAL, "Scheduled", "Binding", note)
+
+
+def recording(
+    story: Callable[[FakeServer, EventRecorder, Clock], Awaitable[None]], settings: RecorderSettings
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        async with FakeServer() as server, ApiClient(server.access) as client:
+            recorder = EventRecorder(
+                client, "stowplan", "me", settings=settings, monotonic=clock.monotonic, wall=clock.wall
+            )
+            await story(server, recorder, clock)
+
+    asyncio.run(run())
+
+
+def test_a_series_is_sent_at_most_every_so_often_and_its_last_count_at_the_end() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder, clock: Clock) -> None:
+        server.script.extend([DONE] * 10)
+        for _ in range(50):
+            recorder.record(event())
+            await recorder._send_waiting()
+            clock.pass_by(1.0)
+        methods = [method for method, _, _ in server.requests]
+        assert methods == ["POST", "PATCH"]  # at once, and after 30 s
+        await recorder.flush()
+        assert [method for method, _, _ in server.requests] == ["POST", "PATCH", "PATCH"]
+        clock.pass_by(400.0)
+        recorder.record(event())  # too late for that series
+        await recorder.flush()
+        assert [method for method, _, _ in server.requests][-1] == "POST"
+        assert recorder.health.dropped == {}
+
+    recording(story, RecorderSettings())
+
+
+def test_one_object_cannot_crowd_out_the_others_and_what_is_lost_is_counted() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder, clock: Clock) -> None:
+        for number in range(40):
+            recorder.record(event(note=f"note {number}"))
+        assert recorder.health.dropped == {"too many about one object": 15}
+        recorder.record(event("q"))
+        assert recorder.health.waiting == 26
+        clock.pass_by(300.0)
+        recorder.record(event(note="later"))
+        assert recorder.health.waiting == 27
+        for number in range(10):
+            recorder.record(event(f"r{number}"))
+        assert recorder.health.waiting == 30
+        assert recorder.health.dropped["queue full"] == 7
+        server.script.extend([status(403, "Forbidden", "no"), cut, DONE, *[DONE] * 40])
+        await recorder.flush()
+        assert recorder.health.dropped["Forbidden"] == 1
+        assert recorder.health.sent == 29
+        assert "no (403" in recorder.health.error or "cut" in recorder.health.error
+
+    recording(story, RecorderSettings(queue_events=30))
+
+
+# ── lease ──
+
+TIMES = LeaseSettings()
+
+
+class LeaseServer:
+    """One lease, with the optimistic concurrency of the API server."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self.spec: Json | None = None
+        self.version = 0
+        self.is_away = False
+        self.loses_answers = False
+        self._server = server
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self._server.script.append(self.serve)
+        if self.is_away or "watch" in request.query:
+            return web.json_response({"message": "away"}, status=503)
+        if request.method == "GET" and request.path.endswith("/leases"):
+            return web.json_response({"message": "away"}, status=503)
+        if request.method == "GET" and self.spec is None:
+            return web.json_response({"message": "none"}, status=404)
+        if request.method in {"POST", "PUT"}:
+            body = json.loads(await request.text())
+            known = body["metadata"].get("resourceVersion", "0")
+            if known != str(self.version) and self.spec is not None:
+                return web.json_response({"message": "conflict"}, status=409)
+            self.spec, self.version = body["spec"], self.version + 1
+            if self.loses_answers:
+                return web.json_response({"message": "timeout"}, status=504)
+        return web.json_response(
+            {"metadata": {"name": "l", "resourceVersion": str(self.version)}, "spec": self.spec}
+        )
+
+
+def electing(
+    story: Callable[[LeaseServer, list[Election], Clock], Coroutine[Any, Any, None]], *names: str
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        async with FakeServer() as server, ApiClient(server.access) as client:
+            lease = LeaseServer(server)
+            server.script.append(lease.serve)
+            elections = [
+                Election(client, "n", "l", name, monotonic=clock.monotonic, wall=clock.wall) for name in names
+            ]
+            await story(lease, elections, clock)
+
+    asyncio.run(run())
+
+
+def test_a_wall_clock_that_jumps_makes_no_two_leaders_and_unseats_none() -> None:
+    async def story(_: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        first, second = elections
+        await first._try()
+        for jump_s in (1e6, -2e6, 5e8):
+            clock.wall_s += jump_s
+            await second._try()
+            assert (first.is_leader, second.is_leader) == (True, False)
+            clock.pass_by(2.0)
+            await first._try()
+            assert first.is_leader
+
+    electing(story, "first", "second")
+
+
+def test_a_leader_stops_before_the_lease_can_be_taken() -> None:
+    async def story(_: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        first, second = elections
+        await first._try()
+        await second._try()
+        clock.pass_by(9.9)
+        assert first.is_leader
+        clock.pass_by(0.2)
+        assert not first.is_leader
+        await second._try()
+        assert not second.is_leader  # not for another five seconds
+        clock.pass_by(5.0)
+        await second._try()
+        assert second.is_leader
+        assert second.health.transitions == 1
+        await first._try()
+        assert not first.is_leader
+        assert first.health.holder == "second"
+
+    electing(story, "first", "second")
+
+
+def test_two_instances_of_one_name_do_not_both_lead() -> None:
+    async def story(lease: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        first, second = elections
+        while lease.version < 30:
+            await first._try()
+            await second._try()
+            assert [first.is_leader, second.is_leader] == [True, False]
+            clock.pass_by(1.0)
+
+    electing(story, "same", "same")
+
+
+def test_a_renewal_whose_answer_is_lost_is_known_again() -> None:
+    async def story(lease: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        (only,) = elections
+        await only._try()
+        lease.loses_answers = True
+        clock.pass_by(3.0)
+        await only._try()
+        clock.pass_by(3.0)
+        await only._try()
+        assert only.is_leader  # until ten seconds after the last that is certain
+        lease.loses_answers = False
+        clock.pass_by(3.0)
+        await only._try()
+        clock.pass_by(9.0)
+        assert only.is_leader
+        assert only.health.transitions == 0
+
+    electing(story, "only")
+
+
+def test_a_lease_that_was_deleted_is_made_again_by_its_holder_and_not_taken_by_another() -> None:
+    async def story(lease: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        first, second = elections
+        await first._try()
+        await second._try()
+        lease.spec = None
+        await second._try()
+        assert not second.is_leader
+        await first._try()
+        clock.pass_by(9.0)
+        assert first.is_leader
+
+    electing(story, "first", "second")
+
+
+def test_an_api_that_is_away_ends_leadership_in_time_and_is_told() -> None:
+    async def story(lease: LeaseServer, elections: list[Election], clock: Clock) -> None:
+        (only,) = elections
+        await only._try()
+        lease.is_away = True
+        for _ in range(4):
+            clock.pass_by(2.0)
+            await only._try()
+        assert only.is_leader
+        assert "away" in only.health.error
+        clock.pass_by(2.1)
+        assert not only.is_leader
+
+    electing(story, "only")
+
+
+def test_what_the_work_of_a_leader_raises_is_not_lost() -> None:
+    async def fail() -> None:
+        raise LookupError("of the work")
+
+    async def story(_: LeaseServer, elections: list[Election], __: Clock) -> None:
+        with pytest.raises(LookupError, match="of the work"):
+            await elections[0].run(fail)
+
+    electing(story, "only")
+
+
+@pytest.mark.parametrize("times", [(10.0, 10.0, 2.0), (15.0, 16.0, 2.0), (15.0, 2.0, 2.0), (15.0, 10.0, 0.0)])
+def test_times_in_the_wrong_order_are_refused(times: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="retry < renew < duration"):
+        LeaseSettings(duration_s=times[0], renew_s=times[1], retry_s=times[2])
