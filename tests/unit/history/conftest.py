@@ -1,4 +1,4 @@
-"""Histories to test with: a file of SQLite, and a database of a real PostgreSQL server that runs only for us."""
+"""Histories to test with: a file of SQLite, and a real PostgreSQL server that runs only for these tests."""
 
 import os
 import pwd
@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -44,27 +45,20 @@ def postgresql_server() -> Iterator[str]:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt-get install postgresql)")
     account = server_account()
     folder = Path(tempfile.mkdtemp(prefix="stowplan-pg-"))  # a short path: a socket's name has 107 bytes
-    identity: dict[str, int] = {}
+    identity: dict[str, Any] = {}
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
-        identity = {"user": account.pw_uid, "group": account.pw_gid}
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     data = folder / "data"
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"}
     initialise = [programs / "initdb", "--auth=trust", "--username=stowplan", "--no-sync", "-E", "UTF8", data]
-    subprocess.run(
-        initialise, check=True, capture_output=True, cwd=folder, env=environment, extra_groups=[], **identity
-    ) if identity else subprocess.run(
-        initialise, check=True, capture_output=True, cwd=folder, env=environment
-    )
+    subprocess.run(initialise, check=True, capture_output=True, cwd=folder, env=environment, **identity)
     settings = {"listen_addresses": "", "unix_socket_directories": str(folder), "fsync": "off"}
     command = [programs / "postgres", "-D", data]
     for name, value in settings.items():
         command += ["-c", f"{name}={value}"]
     log = (folder / "log").open("wb")
-    server = subprocess.Popen(
-        command, stdout=log, stderr=log, cwd=folder, env=environment, extra_groups=[] if identity else None,
-        **identity,
-    )  # fmt: skip
+    server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment, **identity)
     try:
         wait_until_it_answers(server, folder)
         yield str(folder)
@@ -79,7 +73,7 @@ def postgresql_server() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def wait_until_it_answers(server: subprocess.Popen[bytes], folder: Path) -> None:
+def wait_until_it_answers(server: subprocess.Popen[Any], folder: Path) -> None:
     give_up_s = time.monotonic() + STARTUP_S
     while True:
         try:

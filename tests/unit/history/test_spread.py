@@ -25,7 +25,7 @@ def test_without_bounds_it_is_the_median(values: tuple[float, ...], median: floa
 
 
 def test_kaplan_and_meier_by_hand() -> None:
-    # Lasting beyond: 1: 4/5; bound at 2; 3: 4/5 × 2/3 = 8/15; 4: 4/15; 5: 0. The median is where it falls below 1/2.
+    # Lasting beyond 1: 4/5; a bound at 2; beyond 3: 4/5 × 2/3 = 8/15; beyond 4: 4/15; beyond 5: none.
     samples = [Sample(1.0), Sample(2.0, is_bound=True), Sample(3.0), Sample(4.0), Sample(5.0)]
     assert quantile(samples, 0.5) == 4.0
     assert quantile(samples, 0.25) == 3.0

@@ -1,4 +1,4 @@
-"""What goes into the history comes out again, once, whatever the order; on SQLite and on a real PostgreSQL."""
+"""What goes into the history comes out again, once, in whatever order; on SQLite and a real PostgreSQL."""
 
 from dataclasses import replace
 from typing import cast
@@ -52,7 +52,7 @@ def test_the_same_again_changes_nothing(store: HistoryStore) -> None:
 
 def test_a_life_told_in_pieces_is_one_row(store: HistoryStore) -> None:
     whole = execution()
-    unknown = {name: None for name in ("started_s", "finished_s", "status", "exit_code", "reason")}
+    unknown = dict.fromkeys(("started_s", "finished_s", "status", "exit_code", "reason"))
     used = dict.fromkeys(("peak_memory_bytes", "cpu_time_s", "read_bytes", "written_bytes"), None)
     created = replace(whole, **unknown, **used, placed_s=None, node=None, node_class=None, neighbours=None)
     bare = Execution(pod_uid="pod-1", key=ALIGN)
@@ -224,11 +224,11 @@ def test_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
 def test_nonsense_is_refused_before_it_is_in_a_batch() -> None:
     with pytest.raises(InvalidInput, match="name that it is stored under"):
         Execution(pod_uid="", key=ALIGN)
-    with pytest.raises(InvalidInput, match="'p'.*cpu_time_s is inf"):
+    with pytest.raises(InvalidInput, match=r"'p'.*cpu_time_s is inf"):
         Execution(pod_uid="p", key=ALIGN, cpu_time_s=float("inf"))
     with pytest.raises(InvalidInput, match="63 bits"):
         Execution(pod_uid="p", key=ALIGN, read_bytes=2**63)
-    with pytest.raises(InvalidInput, match="command.*without NUL"):
+    with pytest.raises(InvalidInput, match=r"command.*without NUL"):
         Execution(pod_uid="p", key=ALIGN, shape=replace(SHAPE, command="a\0b"))
     with pytest.raises(InvalidInput, match="Unicode"):
         Execution(pod_uid="\ud800", key=ALIGN)

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -105,11 +106,11 @@ def test_a_full_disk_writes_nothing_and_heals(file: Path) -> None:
     store._database.engine.dispose()
     event.listen(store._database.engine, "connect", bound)
     with pytest.raises(HistoryFull, match="its disk is full"):
-        store.write([execution(f"pod-{i}") for i in range(2000)], 0.0)
+        store.write([execution(f"pod-{i}") for i in range(300)], 0.0)
     assert store.counts()["executions"] == 1
     limit[0] = 10**6
     store._database.engine.dispose()
-    assert store.write([execution(f"pod-{i}") for i in range(2000)], 0.0) == 2000
+    assert store.write([execution(f"pod-{i}") for i in range(300)], 0.0) == 300
     store.close()
 
 
@@ -191,7 +192,7 @@ def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         HistoryStore.open("postgresql://me@127.0.0.1/history")
 
 
-def alter(server: str, statement: str) -> None:
+def alter(server: str, statement: LiteralString) -> None:
     with psycopg.connect(host=server, user="stowplan", dbname="postgres", autocommit=True) as connection:
         connection.execute(statement)
 
@@ -237,8 +238,11 @@ def test_postgresql_whose_session_is_ended_is_reached_again(
     postgresql_server: str, postgresql_url: str
 ) -> None:
     store = HistoryStore.open(postgresql_url)
-    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'"
-    alter(postgresql_server, ended)
+    alter(
+        postgresql_server,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND datname = 'postgres'",
+    )
     assert store.write([execution()], 0.0) == 1
     store.close()
 

@@ -61,9 +61,8 @@ def stand_in() -> StandIn:
 def start(stand_in: StandIn) -> Iterator[Callable[..., HistoryWriter]]:
     writers: list[HistoryWriter] = []
 
-    def begin(**limits: float) -> HistoryWriter:
-        settings = QueueLimits(**({"gather_s": 0.0} | limits))
-        writer = HistoryWriter(stand_in, lambda: 5000.0, limits=settings, retention=Retention(rows=7))
+    def begin(limits: QueueLimits = QueueLimits(gather_s=0.0)) -> HistoryWriter:  # noqa: B008 - never changes
+        writer = HistoryWriter(stand_in, lambda: 5000.0, limits=limits, retention=Retention(rows=7))
         writers.append(writer)
         writer.start()
         return writer
@@ -96,7 +95,7 @@ def test_what_is_put_is_written_in_order(stand_in: StandIn, start: Callable[...,
 
 def test_records_share_transactions(stand_in: StandIn, start: Callable[..., HistoryWriter]) -> None:
     stand_in.gate.clear()
-    writer = start(batch=40)
+    writer = start(QueueLimits(batch=40, gather_s=0.0))
     for i in range(101):
         writer.put(execution(f"pod-{i}"))
     stand_in.gate.set()
@@ -111,7 +110,7 @@ def test_a_disk_that_stands_still_never_holds_up_who_puts(
     stand_in: StandIn, start: Callable[..., HistoryWriter]
 ) -> None:
     stand_in.gate.clear()
-    writer = start(records=100)
+    writer = start(QueueLimits(records=100, gather_s=0.0))
     began_s = time.perf_counter()
     taken = sum(writer.put(execution(f"pod-{i}")) for i in range(500))
     assert time.perf_counter() - began_s < 2.0
@@ -126,7 +125,7 @@ def test_a_disk_that_stands_still_never_holds_up_who_puts(
 
 def test_snapshots_are_bounded_by_their_bytes(stand_in: StandIn, start: Callable[..., HistoryWriter]) -> None:
     stand_in.gate.clear()
-    writer = start(snapshot_bytes=20)  # two of eight bytes
+    writer = start(QueueLimits(snapshot_bytes=20, gather_s=0.0))  # two of eight bytes
     assert [writer.put(snapshot(str(i))) for i in range(3)] == [True, True, False]
     assert writer.put(execution())
     stand_in.gate.set()
@@ -165,8 +164,8 @@ def test_only_what_is_refused_is_dropped(stand_in: StandIn, start: Callable[...,
     until(writer, lambda state: not state.is_degraded)
 
 
-def test_stop_writes_what_waits(stand_in: StandIn, start: Callable[..., HistoryWriter]) -> None:
-    writer = start(gather_s=1000.0)
+def test_stop_writes_what_waits(start: Callable[..., HistoryWriter]) -> None:
+    writer = start(QueueLimits(gather_s=1000.0))
     for i in range(30):
         writer.put(execution(f"pod-{i}"))
     state = writer.stop(SOON_S)
@@ -211,7 +210,7 @@ def test_a_real_history_that_is_locked_for_a_while(tmp_path: Path, monkeypatch: 
     store = HistoryStore.open(f"sqlite:///{tmp_path}/history.db", lock_wait_s=0.01)
     other = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    writer = HistoryWriter(store, time.time, limits=QueueLimits(gather_s=0.0))
+    writer = HistoryWriter(store, lambda: 200.0, limits=QueueLimits(gather_s=0.0))
     writer.start()
     writer.put(execution())
     state = until(writer, lambda state: state.is_degraded)

@@ -39,8 +39,8 @@ __all__ = ["DurationModel"]
 
 _PRIOR_FREEDOM: Final = 3.0  # ν₀: how many runs the usual spread is worth
 _USUAL_SCALE: Final = 0.3  # until three classes with three runs each have told better: about 35 % up or down
-# Until classes have told how much items repeat, an item's own runs are taken as they are: what Argo's estimate
-# does, and right for pipelines that run again on the same files. The spread is less sure, by this share.
+# Until classes have told how much items repeat, an item's own runs are taken as they are: it is what Argo's
+# estimate does, and right for pipelines that run again on the same files. The spread is less sure.
 _SHARE_BETWEEN_ITEMS: Final = 0.9
 _ENOUGH: Final = 3
 _ENOUGH_FREEDOM: Final = 5
