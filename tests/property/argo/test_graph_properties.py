@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import networkx as nx
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.errors import InvalidObject, InvalidWorkflow
@@ -59,6 +59,7 @@ def reaches(graph: TaskGraph) -> nx.DiGraph:
     return found
 
 
+@settings(max_examples=50)
 @given(workflows())
 def test_parents_come_first_and_places_are_unique(raw: Json) -> None:
     graph = read_graph(open_object(raw))
@@ -73,6 +74,7 @@ def test_parents_come_first_and_places_are_unique(raw: Json) -> None:
             assert node.kind is NodeKind.JOIN or node.chance >= call.chance
 
 
+@settings(max_examples=50)
 @given(workflows(), st.sampled_from([0, 1, 3, 1000]))
 def test_how_far_fan_outs_are_expanded_changes_no_count(raw: Json, expand_up_to: int) -> None:
     graph = read_graph(open_object(raw))
@@ -82,6 +84,7 @@ def test_how_far_fan_outs_are_expanded_changes_no_count(raw: Json, expand_up_to:
     assert max(node.chance for node in graph.nodes) >= min(node.chance for node in other.nodes)
 
 
+@settings(max_examples=50)
 @given(workflows())
 def test_the_core_s_workflow_keeps_the_order_of_the_graph(raw: Json) -> None:
     graph = read_graph(open_object(raw))
@@ -101,6 +104,7 @@ def test_the_core_s_workflow_keeps_the_order_of_the_graph(raw: Json) -> None:
             assert closed.has_edge(first, second) == whole.has_edge(view.nodes[first], view.nodes[second])
 
 
+@settings(max_examples=50)
 @given(workflows(), st.data())
 def test_every_node_is_found_again_by_the_name_of_its_pod(raw: Json, data: st.DataObject) -> None:
     graph = read_graph(open_object(raw))
@@ -140,7 +144,7 @@ def damage(raw: Json, data: st.DataObject) -> Json:
     damaged = copy.deepcopy(raw)
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(paths(damaged)))
-        junk = data.draw(JUNK)
+        junk = copy.deepcopy(data.draw(JUNK))
         if not path:
             continue
         holder: Any = damaged
@@ -153,6 +157,7 @@ def damage(raw: Json, data: st.DataObject) -> Json:
     return damaged
 
 
+@settings(max_examples=50)
 @given(workflows(), st.data())
 def test_a_damaged_workflow_is_read_or_refused_but_breaks_nothing(raw: Json, data: st.DataObject) -> None:
     damaged = damage(raw, data)
@@ -163,6 +168,7 @@ def test_a_damaged_workflow_is_read_or_refused_but_breaks_nothing(raw: Json, dat
         assert str(error)  # noqa: PT017  (either outcome is right; a refusal must say why)
 
 
+@settings(max_examples=50)
 @given(workflows(), st.data())
 def test_so_is_one_with_a_damaged_template(raw: Json, data: st.DataObject) -> None:
     library = {**raw, "kind": "WorkflowTemplate", "metadata": {"name": "lib", "namespace": "jobs"}}
