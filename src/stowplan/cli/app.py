@@ -31,6 +31,30 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class PlanOutput(StrEnum):
+    """What `plan` writes to standard output."""
+
+    YAML = "yaml"
+    PATCH = "patch"
+    WHY = "why"
+
+
+class PlanMode(StrEnum):
+    """How Stowplan acts on pods (`stowplan.kube.plan.Mode`)."""
+
+    BINDER = "binder"
+    GATE = "gate"
+    EXTENDER = "extender"
+
+
+class TemplateReferencing(StrEnum):
+    """What Argo's controller demands of workflows (`stowplan.kube.plan.Referencing`)."""
+
+    NONE = "none"
+    STRICT = "strict"
+    SECURE = "secure"
+
+
 def _show_version(is_asked: bool) -> None:
     if is_asked:
         write(__version__)
@@ -195,6 +219,92 @@ def feasible(
     from stowplan.cli.feasible import report_feasible
 
     report_feasible(files, rules, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
+def plan(
+    *,
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="PATH",
+            help="Argo objects: a file, a folder, or - for standard input. Give the templates that they "
+            "refer to as well.",
+        ),
+    ],
+    mode: Annotated[
+        PlanMode, typer.Option("--mode", help="How Stowplan will act on the pods.")
+    ] = PlanMode.BINDER,
+    scheduler_name: Annotated[
+        str,
+        typer.Option(
+            "--scheduler-name",
+            metavar="NAME",
+            help="The scheduler of the pods; in binder mode stowplan, else theirs.",
+        ),
+    ] = "",
+    priority_classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--priority-class",
+            metavar="NAME",
+            help="A PriorityClass for ranks, in extender mode; repeat, the lowest first.",
+        ),
+    ] = None,
+    requests: Annotated[
+        str,
+        typer.Option(
+            "--requests",
+            metavar="cpu=Q,memory=Q",
+            help="What containers ask for that ask for nothing, or none.",
+        ),
+    ] = "cpu=100m,memory=128Mi",
+    preferences: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prefer",
+            metavar="LABEL=VALUE,…[:WEIGHT]",
+            help="Nodes that are preferred, by label; weight 1 to 100, else 50.",
+        ),
+    ] = None,
+    referencing: Annotated[
+        TemplateReferencing,
+        typer.Option("--template-referencing", help="The controller's setting of that name."),
+    ] = TemplateReferencing.NONE,
+    allowed_fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-field",
+            metavar="NAME",
+            help="A field that the controller lets workflows set despite of it; repeat for more.",
+        ),
+    ] = None,
+    output: Annotated[
+        PlanOutput, typer.Option("--output", "-o", help="The objects, the JSON patches, or only the reasons.")
+    ] = PlanOutput.YAML,
+) -> None:
+    """Write on workflows what helps to place their pods, and say why.
+
+    Reads Workflows, WorkflowTemplates, ClusterWorkflowTemplates and CronWorkflows and sets the scheduler's
+    name, ranks, missing requests and preferred nodes. What their authors set stays. Other kinds pass through.
+    Comments are not kept. The reasons go to standard error.
+    """
+    from stowplan.cli.plan import PlanRequest, run_plan
+
+    request = PlanRequest(
+        files=files,
+        mode=mode,
+        scheduler_name=scheduler_name,
+        priority_classes=priority_classes or (),
+        requests=requests,
+        preferences=preferences or (),
+        referencing=referencing,
+        allowed_fields=allowed_fields or (),
+        output=output,
+    )
+    raise typer.Exit(run_plan(request))
 
 
 @app.command()

@@ -21,7 +21,7 @@ import yaml
 
 from stowplan.errors import InvalidFile
 
-__all__ = ["parse_documents", "read_documents"]
+__all__ = ["RESOLVERS", "parse_documents", "read_documents"]
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_VALUES: Final = 20_000_000  # with aliases written out; the largest clusters have a tenth of that
@@ -174,10 +174,14 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return by_first
 
 
+RESOLVERS: Final = _resolvers()
+"""The implicit types of go-yaml v2: by first character, the tag of a plain word and what it looks like."""
+
+
 class _KubernetesLoader(yaml.CSafeLoader):
     """PyYAML's C parser with the implicit types of go-yaml v2; only its nodes are used, not its objects."""
 
-    yaml_implicit_resolvers: dict[Any, Any] = _resolvers()
+    yaml_implicit_resolvers: dict[Any, Any] = RESOLVERS
 
 
 def _parse_yaml(text: str, name: str) -> Iterator[tuple[Any, str]]:

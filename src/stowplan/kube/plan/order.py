@@ -8,6 +8,7 @@ preempt it, so the other modes leave it alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -76,13 +77,14 @@ def _write_classes(
     if (*drafting.spec_path, "podSpecPatch") in patches:
         return
     longest_s = max(ranks_s.values(), default=0.0)
+    # The ways from no time to the longest one are divided evenly among the classes.
     if len(set(ranks_s.values())) < 2:
         drafting.note("no priority class is set: all templates have the same rank")
         return
     for number, rank_s in ranks_s.items():
         leaf = drafting.leaves[number]
         path = (*leaf.path, "priorityClassName")
-        wanted = classes[min(int(len(classes) * rank_s / longest_s), len(classes) - 1)]
+        wanted = classes[max(0, math.ceil(len(classes) * rank_s / longest_s) - 1)]
         own = leaf.template.get("priorityClassName")
         if (*leaf.path, "podSpecPatch") in patches or own == wanted:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from stowplan.kube.argo import origin_of
-from stowplan.kube.argo.objects import as_list, as_mapping
+from stowplan.kube.argo.objects import Json, as_list, as_mapping
 from stowplan.kube.plan.drafting import Drafting
 from stowplan.kube.plan.patch import Pointer
 
@@ -49,8 +49,9 @@ def plan_preferences(drafting: Drafting) -> None:
 def _tell_of_affinity(drafting: Drafting) -> None:
     """Tell of templates whose own affinity goes before the workflow's."""
     spec = drafting.own.spec
-    defaults: Pointer = (*drafting.spec_path, "templateDefaults")
-    places = [(defaults, as_mapping(spec.get("templateDefaults")))]
+    places: list[tuple[Pointer, Json]] = [
+        ((*drafting.spec_path, "templateDefaults"), as_mapping(spec.get("templateDefaults")))
+    ]
     for number, template in enumerate(as_list(spec.get("templates"))):
         places.append(((*drafting.spec_path, "templates", number), template))
     places += [(leaf.path, leaf.template) for leaf in drafting.leaves if not leaf.name]
