@@ -152,7 +152,8 @@ class HistoryWriter:
         with self._changed:
             self._deadline_over = True
             self._changed.notify_all()
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(timeout_s)
         with self._changed:
             self._drop("closed", len(self._queue) + self._in_hand)
             self._queue.clear()
