@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import shutil
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from stowplan.kube.api.access import Access, from_kubeconfig
@@ -28,10 +30,7 @@ class Plane:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        process = plane.daemons.running[API_SERVER].process
-        assert isinstance(process.args, list)
-        words = [str(word) for word in process.args]
-        self._command = words[words.index("--") + 1 :]
+        self._commands = {name: _command_of(plane, name) for name in (API_SERVER, "etcd")}
 
     @property
     def access(self) -> Access:
@@ -47,15 +46,33 @@ class Plane:
         """The administrator's access by way of a proxy."""
         return dataclasses.replace(self.access, server=f"https://{address}")
 
-    def kill(self) -> None:
-        """Kill the API server."""
-        self.plane.daemons.running[API_SERVER].kill()
-        self.plane.daemons.forget(API_SERVER)
+    def kill(self, name: str = API_SERVER) -> None:
+        """Kill the API server, or etcd."""
+        self.plane.daemons.running[name].kill()
+        self.plane.daemons.forget(name)
 
-    def start(self) -> None:
-        """Start the API server and wait until it is ready."""
-        self.plane.daemons.start(API_SERVER, self._command)
-        self.wait_ready()
+    def start(self, name: str = API_SERVER) -> None:
+        """Start the API server and wait until it is ready, or start etcd."""
+        self.plane.daemons.start(name, self._commands[name])
+        if name == API_SERVER:
+            self.wait_ready()
+
+    def back_up(self, folder: Path) -> None:
+        """Copy the data of etcd, which is stopped for that."""
+        self.kill(API_SERVER)
+        self.kill("etcd")
+        shutil.copytree(self.plane.site.folder / "etcd", folder)
+        self.start("etcd")
+        self.start()
+
+    def restore(self, folder: Path) -> None:
+        """Put back the data of etcd."""
+        self.kill(API_SERVER)
+        self.kill("etcd")
+        shutil.rmtree(self.plane.site.folder / "etcd")
+        shutil.copytree(folder, self.plane.site.folder / "etcd")
+        self.start("etcd")
+        self.start()
 
     def wait_ready(self) -> None:
         self.plane.daemons.wait_for("the API server is ready", lambda: self.plane.answers("/readyz"))
@@ -75,6 +92,13 @@ class Plane:
         """Have etcd forget all versions but the newest."""
         revision = self.etcd("kv/range", {"key": "AA=="})["header"]["revision"]
         self.etcd("kv/compaction", {"revision": revision, "physical": True})
+
+
+def _command_of(plane: ControlPlane, name: str) -> list[str]:
+    arguments = plane.daemons.running[name].process.args
+    assert isinstance(arguments, list)
+    words = [str(word) for word in arguments]
+    return words[words.index("--") + 1 :]
 
 
 @contextmanager

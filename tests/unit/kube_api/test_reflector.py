@@ -122,7 +122,7 @@ def test_a_list_that_expires_half_way_is_begun_again_and_loses_no_deletion() -> 
         await server.put("a", data={"x": "1"})
         server.compact()
         server.cut_all()
-        server.script.extend([work, work, expire])  # watch (410), first page, second page
+        server.script.extend([work, work, work, expire])  # where, watch (410), first page, second page
         await until(lambda: "a" not in server.objects)
         await in_step(server, mirror)
         assert reflector.health.failures["Expired"] >= 2
@@ -144,7 +144,7 @@ def test_a_list_that_expires_half_way_is_begun_again_and_loses_no_deletion() -> 
 def test_whatever_a_list_or_a_watch_meets_it_goes_on_afterwards(fault: Fault, name: str) -> None:
     async def story(server: FakeServer, reflector: Reflector[Any], mirror: Mirror) -> None:
         await until(lambda: server.open_watches)
-        server.script.extend([fault, fault, work, fault, fault])  # a watch, its 410, and the list
+        server.script.extend([fault, fault, work, work, fault, fault])  # where, watch (410), list
         server.cut_all()
         await server.put("f")
         server.compact()
@@ -253,16 +253,20 @@ def test_an_object_as_long_as_etcd_allows_and_longer_passes() -> None:
     play(story)
 
 
-def test_a_server_whose_versions_went_back_is_taken_at_its_word_anew() -> None:
+@pytest.mark.parametrize("is_seen_by_watch", [False, True])
+def test_a_server_whose_versions_went_back_is_taken_at_its_word_anew(is_seen_by_watch: bool) -> None:
     async def story(server: FakeServer, reflector: Reflector[Any], mirror: Mirror) -> None:
         await in_step(server, mirror)
-        mirror.objects["n/a"] = msgspec.structs.replace(mirror.objects["n/a"], resource_version="0")
-        server.version = 50  # a backup is back; and with it, other changes get the numbers of those before
+        await until(lambda: server.open_watches)
+        expect_all_again(reflector, mirror)
+        version, server.version = server.version, 50  # a backup is back
         server.oldest = 0
-        for each in mirror.objects:
-            mirror.objects[each] = msgspec.structs.replace(mirror.objects[each], resource_version="0")
-        reflector._known = dict(mirror.objects)
-        await server.put("f")
+        server.changes.clear()
+        await server.remove("a")
+        await server.put("f")  # other changes get the numbers of those before
+
+        async def where(_: web.Request) -> web.StreamResponse:
+            return web.json_response({"metadata": {"resourceVersion": str(version)}, "items": []})
 
         async def old_event(request: web.Request) -> web.StreamResponse:
             answer = web.StreamResponse()
@@ -270,7 +274,8 @@ def test_a_server_whose_versions_went_back_is_taken_at_its_word_anew() -> None:
             await answer.write(line("MODIFIED", server.objects["f"]))
             return answer
 
-        server.script.append(old_event)
+        if is_seen_by_watch:
+            server.script.extend([where, old_event])
         server.cut_all()
         await in_step(server, mirror)
         assert reflector.health.failures["Unreadable"] == 1
@@ -278,12 +283,18 @@ def test_a_server_whose_versions_went_back_is_taken_at_its_word_anew() -> None:
     play(story)
 
 
+def expect_all_again(reflector: Reflector[Any], mirror: Mirror) -> None:
+    """Let the mirror take versions that it was told before."""
+    for each in mirror.objects:
+        mirror.objects[each] = msgspec.structs.replace(mirror.objects[each], resource_version="0")
+    reflector._known = dict(mirror.objects)
+
+
 def test_a_version_from_the_future_is_forgotten() -> None:
     async def story(server: FakeServer, reflector: Reflector[Any], mirror: Mirror) -> None:
         await in_step(server, mirror)
-        for each in mirror.objects:
-            mirror.objects[each] = msgspec.structs.replace(mirror.objects[each], resource_version="0")
-        reflector._known = dict(mirror.objects)
+        await until(lambda: server.open_watches)
+        expect_all_again(reflector, mirror)
         server.script.append(status(504, "Timeout", "Too large resource version: 900, current: 105"))
         server.cut_all()
         await until(lambda: reflector.health.lists == 2)
@@ -301,7 +312,7 @@ def test_an_answer_that_is_none_is_told_and_asked_for_again(text: bytes) -> None
 
     async def story(server: FakeServer, reflector: Reflector[Any], mirror: Mirror) -> None:
         await until(lambda: server.open_watches)
-        server.script.extend([work, nonsense])
+        server.script.extend([work, work, nonsense])
         server.cut_all()
         await server.put("f")
         server.compact()

@@ -7,7 +7,10 @@ receiver sees each object's changes in order, and sees none twice: an object who
 seen is passed over.
 
 Versions only grow. A server whose versions went back was restored from a backup: what it says is listed anew
-and reported whole, for a number may now stand for something else.
+and reported whole, for a number may now stand for something else. Such a server takes a watch from a version
+that it has not come to, and says nothing of what happens until it has (tried with 1.37), so before a watch is
+resumed the server is asked where it is. What stays unseen is a server that has already passed our version
+again; Kubernetes asks whoever restores to add to the versions then.
 
 What is going on is a state that can be read at any time (`Reflector.health`); nothing is retried in silence.
 Source of the protocol: kubernetes.io/docs/reference/using-api/api-concepts (watches, bookmarks, chunked
@@ -124,6 +127,8 @@ class Reflector(Generic[T]):
                 if not self._version:
                     await self._list()
                     absences.reset()
+                else:
+                    await self._check_history()
                 await self._watch()
             except KubernetesError as error:
                 failure = error
@@ -172,6 +177,23 @@ class Reflector(Generic[T]):
         self._lists += 1
         self._is_synced = True
         self._receiver.synced()
+
+    async def _check_history(self) -> None:
+        """Make sure that the server has come to the version from which the watch is to go on.
+
+        Raises:
+            Unreadable: It has not: it was restored.
+        """
+        page = await self._client.page(self.resource, self._namespace, query=self._query, page_items=1)
+        self._compare(page.resource_version)
+
+    def _compare(self, version: str) -> None:
+        if _number(version) < _number(self._version):
+            self._is_restored = True
+            raise Unreadable(
+                f"{self.resource} are at version {version} after {self._version}: the server was restored "
+                "from a backup; all is listed anew"
+            )
 
     async def _page(self, token: str) -> Page:
         """A page; one in the middle is asked for again, lest a long list over a bad line never ends."""
@@ -229,12 +251,7 @@ class Reflector(Generic[T]):
         else:
             identity = self._identity(event.object)
             version = identity.resource_version
-        if _number(version) < _number(self._version):
-            self._is_restored = True
-            raise Unreadable(
-                f"watch {self.resource}: version {version} after {self._version}: the server was restored "
-                "from a backup; all is listed anew"
-            )
+        self._compare(version)
         if identity is not None:
             if event.type == "DELETED":
                 self._delete(identity.key)
