@@ -43,7 +43,7 @@ def test_help_texts_are_current(page: str, tool: ModuleType) -> None:
 
 def test_examples_run(page: str, repository: Path, tmp_path: Path) -> None:
     examples = EXAMPLE.findall(page)
-    assert len(examples) == 7
+    assert len(examples) == 8
     (tmp_path / "examples").symlink_to(repository / "examples")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for example in examples:

@@ -65,13 +65,17 @@ def run_plan(request: PlanRequest) -> int:
     documents = list(read_documents(request.files))
     complaints: list[str] = []
     opened = _opened(documents, complaints)
-    source = Shelf(opened.values())
     plans: dict[int, Plan] = {}
-    for number, item in opened.items():
-        try:
-            plans[number] = plan_object(item.raw, options, source=source)
-        except InvalidInput as error:
-            complaints += _told(documents[number][1], error)
+    source = Shelf(opened.values())
+    # Templates first: what is written on them need not be written on the workflows that refer to them.
+    for is_template in (True, False):
+        for number, item in opened.items():
+            if item.is_template is is_template:
+                try:
+                    plans[number] = plan_object(item.raw, options, source=source)
+                except InvalidInput as error:
+                    complaints += _told(documents[number][1], error)
+        source = Shelf(open_object(plan.result) for plan in plans.values())
     if complaints:
         for line in complaints:
             sys.stderr.write(f"error: {' '.join(line.split())}\n")

@@ -10,39 +10,8 @@ from hypothesis import strategies as st
 from stowplan.cli.documents import parse_documents
 from stowplan.cli.yaml_text import yaml_text
 
-WORDS = [
-    "no",
-    "y",
-    "N",
-    "on",
-    "~",
-    "null",
-    "",
-    "1:30",
-    "0644",
-    "0o14",
-    "1_000",
-    "2024-01-01",
-    "1e3",
-    ".5",
-    "<<",
-]
-WORDS += [
-    "=",
-    "true",
-    "-",
-    "? a",
-    "a: b",
-    "#x",
-    "{{item}}",
-    "a\nb\n",
-    " a\n",
-    "a \n\n",
-    "\t",
-    "\x07",
-    "ü🚀",
-    "\x85",
-]
+PLAIN = "no y N on ~ null 1:30 0644 0o14 1_000 2024-01-01 1e3 .5 << = true - #x {{item}} ü🚀"
+WORDS = [*PLAIN.split(), "", "? a", "a: b", "a\nb\n", " a\n", "a \n\n", "\t", "\x07", "\x85"]
 VALUES = st.recursive(
     st.one_of(
         st.sampled_from(WORDS),

@@ -28,7 +28,7 @@ def plan_preferences(drafting: Drafting) -> None:
     key = "preferredDuringSchedulingIgnoredDuringExecution"
     settled = drafting.settled("affinity")
     own = as_mapping(drafting.own.spec.get("affinity"))
-    present = as_mapping(own.get("nodeAffinity")).get(key)
+    present = as_mapping(as_mapping(settled[1]).get("nodeAffinity")).get(key) if settled is not None else None
     if settled is None and drafting.is_reference_unknown():
         drafting.note(
             f"no node is preferred: it would overrule the affinity that {drafting.reference} may have, which "
@@ -38,7 +38,7 @@ def plan_preferences(drafting: Drafting) -> None:
     if present == terms:
         return
     if settled is not None and (present or not own):
-        drafting.keep(settled[0], settled[1], f"{settled[2]} with preferences")
+        drafting.keep(settled[0], settled[1], settled[2])
         return
     also = "; what it requires stays so" if own else ""
     path = (*drafting.spec_path, "affinity", "nodeAffinity", key)
