@@ -38,6 +38,8 @@ class ClassFit:
         log_scale: their scale by the quartiles; nothing to tell from a single run (0).
         count: ends seen.
         effective_count: the same by weight (Kish), at least 1.
+        effective_draws: workflow runs with an end by weight, at least 1: what makes one run slow makes all of
+            its items slow, so the items of one run are not that many independent draws.
         items: for each item the weighted median and the effective count.
         between_items: share of the variance that lies between items and its degrees of freedom, if known;
             from items that came in several runs, since what counts is whether the next run's can be told.
@@ -48,6 +50,7 @@ class ClassFit:
     log_scale: float
     count: int
     effective_count: float
+    effective_draws: float
     items: dict[str, tuple[float, float]]
     between_items: tuple[float, int] | None
     usual_offset: float
@@ -62,6 +65,12 @@ def _weights(observations: Sequence[Observation]) -> list[float]:
     for rank, time_s in enumerate(sorted(began_s.values(), reverse=True)):
         newer.setdefault(time_s, rank)
     return [0.5 ** (newer[began_s[each.run]] / HALF_LIFE_RUNS) for each in observations]
+
+
+def _run_weights(observations: Sequence[Observation]) -> list[float]:
+    """Return the weight of each run of which an end was seen."""
+    weights = zip(observations, _weights(observations), strict=True)
+    return list({each.run: weight for each, weight in weights if each.is_complete}.values())
 
 
 def _samples(observations: Sequence[Observation], offset: Callable[[str], float]) -> list[Sample]:
@@ -100,6 +109,7 @@ def fit_class(observations: Sequence[Observation], offset: Callable[[str], float
         log_scale=scale(samples) if len(weighed) > 1 else 0.0,
         count=len(weighed),
         effective_count=effective_count(weighed),
+        effective_draws=effective_count(_run_weights(observations)),
         items=items,
         between_items=intraclass(by_run),
         usual_offset=statistics.median(offset(each.node_class) for each in observations),

@@ -8,9 +8,10 @@ item of a fan-out mixed with the item's own median by credibility, so that items
 do not where they are mere numbers. Spread: the class's own scale s², pooled with the usual scale σ₀² of all
 classes as if that were ν₀ more runs,
 
-    σ² = (ν₀σ₀² + (n − 1)s²) ∕ (ν₀ + n − 1),   next run ~ middle + t(ν₀ + n − 1) · σ · √(1 + 1 ∕ n),
+    σ² = (ν₀σ₀² + (n − 1)s²) ∕ (ν₀ + n − 1),   next run ~ middle + t(ν₀ + m − 1) · σ · √(1 + 1 ∕ m),
 
-so a class seen once is not taken to be exact, and every further run narrows the answer.
+with n observations in m workflow runs. So a class seen once is not taken to be exact, and every further run
+narrows the answer, but a hundred items of one run do not make it sure of the next.
 
 **A class that was not.** Its nearest kin that was seen, in the order of `Source`: the median over the kin's
 middles, with the spread that this very step would have had for the classes that are known (each held against
@@ -110,9 +111,9 @@ class DurationModel:
         return answer.given_longer_than(self._bound_s.get(key, 0.0))
 
     def _from_runs(self, key: ClassKey, fit: ClassFit, item: str, node_class: str) -> ExpectedDuration:
-        freedom = _PRIOR_FREEDOM + max(0.0, fit.effective_count - 1.0)
-        squares = _PRIOR_FREEDOM * self._usual_scale**2 + (freedom - _PRIOR_FREEDOM) * fit.log_scale**2
-        variance = squares / freedom
+        own_freedom = max(0.0, fit.effective_count - 1.0)
+        squares = _PRIOR_FREEDOM * self._usual_scale**2 + own_freedom * fit.log_scale**2
+        variance = squares / (_PRIOR_FREEDOM + own_freedom)
         middle, weight, share = fit.log_middle, 0.0, 0.0
         if item in fit.items:
             own, count = fit.items[item]
@@ -125,8 +126,8 @@ class DurationModel:
         middle += self.node_classes.offset(key, node_class) if is_known else fit.usual_offset
         return ExpectedDuration(
             log_middle=middle,
-            log_spread=math.sqrt(variance * (1.0 - share * weight) * (1.0 + 1.0 / fit.effective_count)),
-            freedom=freedom,
+            log_spread=math.sqrt(variance * (1.0 - share * weight) * (1.0 + 1.0 / fit.effective_draws)),
+            freedom=_PRIOR_FREEDOM + max(0.0, fit.effective_draws - 1.0),
             source=Source.ITEM if item in fit.items else Source.CLASS,
             runs=fit.count,
             effective_runs=fit.effective_count,
