@@ -175,6 +175,7 @@ def test_containerd_keeps_to_the_node(*, restrict: bool) -> None:
     assert f"unix://{whole['grpc']['address']}" == runtime.ENDPOINT
     assert cri["restrict_oom_score_adj"] is restrict
     assert cri["netns_mounts_under_state_dir"] is True
+    assert cri["disable_apparmor"] is True, "its profile would stay in the machine's kernel"
     assert cri["sandbox_image"] == "docker.io/stowplan/pause:unit"
     assert "base_runtime_spec" not in json.dumps(cri)
 
