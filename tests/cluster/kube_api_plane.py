@@ -1,7 +1,10 @@
 """An API server of its own for tests that kill it: etcd and kube-apiserver, without controllers or nodes."""
 
+import asyncio
 import dataclasses
+import itertools
 import json
+import re
 import shutil
 import urllib.request
 from collections.abc import Generator
@@ -10,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from stowplan.kube.api.access import Access, from_kubeconfig
-from stowplan.kube.api.resources import Resource
+from stowplan.kube.api.client import ApiClient
+from stowplan.kube.api.resources import NAMESPACES, Resource
 from testbed import control_plane, keeper, network, site, sweep
 from testbed.control_plane import API_PORT, ETCD, ControlPlane
 from testbed.daemons import Daemons
@@ -30,6 +34,7 @@ class Plane:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
+        self._numbers = itertools.count(1)
         self._commands = {name: _command_of(plane, name) for name in (API_SERVER, "etcd")}
 
     @property
@@ -73,6 +78,18 @@ class Plane:
         shutil.copytree(folder, self.plane.site.folder / "etcd")
         self.start("etcd")
         self.start()
+
+    def make_namespace(self, test: str) -> str:
+        """Make a namespace that is named after a test."""
+        words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())
+        name = f"{words[:40].strip('-')}-{next(self._numbers)}"
+
+        async def make() -> None:
+            async with ApiClient(self.access) as client:
+                await client.create(NAMESPACES, {"metadata": {"name": name}})
+
+        asyncio.run(make())
+        return name
 
     def wait_ready(self) -> None:
         self.plane.daemons.wait_for("the API server is ready", lambda: self.plane.answers("/readyz"))

@@ -1,9 +1,7 @@
 """The reflector beside a real API server that is killed, restarted, compacted, and behind a bad network."""
 
 import asyncio
-import itertools
 import random
-import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -16,12 +14,10 @@ from stowplan.kube.api.client import ApiClient, Patch, PatchKind
 from stowplan.kube.api.errors import Expired, KubernetesError, NotFound
 from stowplan.kube.api.reflection import Health, ReflectorState, Settings
 from stowplan.kube.api.reflector import Reflector
-from stowplan.kube.api.resources import NAMESPACES, Resource
+from stowplan.kube.api.resources import Resource
 from tests.cluster.kube_api_plane import CONFIG_MAPS, DEFINITIONS, WIDGETS, Plane, bare_plane, definition
 from tests.unit.kube_api.mirror import Mirror
 from tests.unit.kube_api.proxy import ToxicProxy
-
-_numbers = itertools.count(1)
 
 RECOVERY_S = 5.0  # demanded: in step again so long after the API server is back
 
@@ -34,15 +30,7 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture
 def namespace(plane: Plane, request: pytest.FixtureRequest) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
-    name = f"{words[:40].strip('-')}-{next(_numbers)}"
-
-    async def make() -> None:
-        async with ApiClient(plane.access) as client:
-            await client.create(NAMESPACES, {"metadata": {"name": name}})
-
-    asyncio.run(make())
-    return name
+    return plane.make_namespace(request.node.name)
 
 
 @asynccontextmanager
