@@ -281,6 +281,12 @@ def plan(
             help="A field that the controller lets workflows set despite of it; repeat for more.",
         ),
     ] = None,
+    history: Annotated[
+        str,
+        typer.Option(
+            "--history", metavar="URL", help="The history that expected durations come from; else 60 s each."
+        ),
+    ] = "",
     output: Annotated[
         PlanOutput, typer.Option("--output", "-o", help="The objects, the JSON patches, or only the reasons.")
     ] = PlanOutput.YAML,
@@ -302,6 +308,7 @@ def plan(
         preferences=preferences or (),
         referencing=referencing,
         allowed_fields=allowed_fields or (),
+        history=history,
         output=output,
     )
     raise typer.Exit(run_plan(request))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 from stowplan.cli.documents import read_documents
@@ -13,9 +15,19 @@ from stowplan.cli.exit_codes import BAD_INPUT
 from stowplan.cli.terminal import say, write
 from stowplan.cli.yaml_text import yaml_text
 from stowplan.core.domain import milli_value, value
-from stowplan.errors import InvalidInput
-from stowplan.kube.argo import ArgoObject, MalformedWorkflow, Shelf, is_argo_object, open_object
-from stowplan.kube.plan import Mode, Plan, PlanOptions, Preference, Referencing, Requests, plan_object
+from stowplan.errors import InvalidFile, InvalidInput
+from stowplan.kube.argo import ArgoObject, HistoryKey, MalformedWorkflow, Shelf, is_argo_object, open_object
+from stowplan.kube.plan import (
+    History,
+    Mode,
+    Plan,
+    PlanOptions,
+    Preference,
+    Referencing,
+    Requests,
+    plan_object,
+)
+from stowplan.observe.history import ClassKey, DurationModel, HistoryStore, Source
 
 __all__ = ["PlanRequest", "run_plan"]
 
@@ -34,6 +46,7 @@ class PlanRequest:
     preferences: Sequence[str]
     referencing: str
     allowed_fields: Sequence[str]
+    history: str
     output: str
 
     def options(self) -> PlanOptions:
@@ -62,6 +75,7 @@ def run_plan(request: PlanRequest) -> int:
         InvalidInput: an option cannot be used, or a file cannot be read.
     """
     options = request.options()
+    history = _history(request.history)
     documents = list(read_documents(request.files))
     complaints: list[str] = []
     opened = _opened(documents, complaints)
@@ -72,7 +86,7 @@ def run_plan(request: PlanRequest) -> int:
         for number, item in opened.items():
             if item.is_template is is_template:
                 try:
-                    plans[number] = plan_object(item.raw, options, source=source)
+                    plans[number] = plan_object(item.raw, options, source=source, history=history)
                 except InvalidInput as error:
                     complaints += _told(documents[number][1], error)
         source = Shelf(open_object(plan.result) for plan in plans.values())
@@ -119,6 +133,31 @@ def _preference(text: str) -> Preference:
         return Preference(label, parts, int(weight)) if colon else Preference(label, parts)
     except InvalidInput as error:
         raise InvalidInput(f"--prefer {text}: {error}") from None
+
+
+def _history(url: str) -> History:
+    """Return what the history at `url` tells of durations; without a URL, nothing.
+
+    Raises:
+        InvalidFile: the file is not there; it would be made, and a slip in its name would pass unseen.
+        HistoryError: it cannot be read.
+    """
+    if not url:
+        return History()
+    file = url.removeprefix("sqlite:///")
+    if file != url and not Path(file).is_file():
+        raise InvalidFile(f"--history {url}: there is no file {file}; name the history of the scheduler")
+    store = HistoryStore.open(url)
+    try:
+        model = DurationModel(store.observations(time.time()))
+    finally:
+        store.close()
+
+    def expected_s(key: HistoryKey) -> float | None:
+        expected = model.expected(ClassKey(key.origin, key.template, key.place))
+        return None if expected.source is Source.NOTHING else expected.expected_s
+
+    return History(expected_s)
 
 
 def _opened(documents: Sequence[tuple[Any, str]], complaints: list[str]) -> dict[int, ArgoObject]:

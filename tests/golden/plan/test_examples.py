@@ -80,7 +80,7 @@ def test_planned_workflows_have_the_same_tasks(examples: dict[str, Json], shelf:
 
 
 VALUES = st.sampled_from(
-    [None, "", "x", "{{inputs.parameters.x}}", {}, {"cpu": "1"}, {"nodeAffinity": {}}, [], 0, "no: y\n"]
+    [None, "", "x", "{{inputs.parameters.x}}", {}, {"cpu": "1"}, {"nodeAffinity": {}}, [], 0, "nope: y\n"]
 )
 WORDS = (
     "schedulerName priorityClassName podPriorityClassName podSpecPatch podMetadata metadata affinity "

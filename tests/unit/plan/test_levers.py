@@ -174,7 +174,7 @@ def ranks(plan: Plan) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", [Mode.BINDER, Mode.GATE])
 def test_ranks_are_the_longest_ways_to_the_end(mode: Mode) -> None:
-    history = History({key("long", ".b"): 300.0, key("short", ".c"): 5.0, key("last", ".d"): 10.0})
+    history = History({key("long", ".b"): 300.0, key("short", ".c"): 5.0, key("last", ".d"): 10.0}.get)
     plan = planned(diamond(), mode=mode, history=history)
     assert ranks(plan) == {"first": "370.0", "long": "310.0", "short": "15.0", "last": "10.0"}
     assert not any("priorityClassName" in path for path in changed(plan))
@@ -290,12 +290,11 @@ def test_a_request_that_is_a_variable_stays() -> None:
 
 def test_the_history_fills_in_what_the_neediest_class_used() -> None:
     raw = workflow(dag("all", task("a"), task("b", depends="a")), container("leaf"))
-    history = History(
-        requests={
-            key("leaf", ".a"): Requests(2000, 1 << 30),
-            key("leaf", ".b"): Requests(500, (3 << 30) + 1),
-        }
-    )
+    needed = {
+        key("leaf", ".a"): Requests(2000, 1 << 30),
+        key("leaf", ".b"): Requests(500, (3 << 30) + 1),
+    }
+    history = History(requests=needed.get)
     where = "spec.templates[1].container.resources.requests"
     assert requests(raw, history=history) == {f"{where}.cpu": "2000m", f"{where}.memory": "3073Mi"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -109,12 +109,16 @@ class Preference:
         return {"weight": self.weight, "preference": {"matchExpressions": [expression]}}
 
 
+def _nothing(key: HistoryKey) -> None:
+    del key
+
+
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs tell: expected seconds, and fitting requests, by class."""
+    """What earlier runs tell of a class: the expected seconds, and fitting requests; None: nothing."""
 
-    expected_s: Mapping[HistoryKey, float] = field(default_factory=dict[HistoryKey, float])
-    requests: Mapping[HistoryKey, Requests] = field(default_factory=dict[HistoryKey, Requests])
+    expected_s: Callable[[HistoryKey], float | None] = _nothing
+    requests: Callable[[HistoryKey], Requests | None] = _nothing
 
 
 def _is_subdomain(text: str) -> bool:

@@ -9,7 +9,7 @@ Source: upward rank, Topcuoglu et al., IEEE TPDS 13(3), 2002 (`core.policy.ranks
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -74,7 +74,7 @@ def classes_by_leaf(drafting: Drafting) -> Classes:
 
 
 def ranks_by_leaf(
-    drafting: Drafting, expected_s: Mapping[HistoryKey, float]
+    drafting: Drafting, expected_s: Callable[[HistoryKey], float | None]
 ) -> tuple[Mapping[int, float], bool]:
     """Return the rank in seconds of each leaf that the workflow reaches, and whether all of it is guessed.
 
@@ -83,7 +83,7 @@ def ranks_by_leaf(
     graph = drafting.graph
     if graph is None:
         return {}, True
-    known = {node.index: expected_s.get(history_key(graph, node)) for node in graph.nodes}
+    known = {node.index: expected_s(history_key(graph, node)) for node in graph.nodes}
     view = to_domain(graph, lambda node: _or_default(known[node.index]))
     means_s = np.array([task.expected_s for task in view.workflow.tasks], dtype=np.float64)
     ranks_s = upward_ranks(view.workflow, means_s, {})

@@ -48,9 +48,8 @@ def _wanted(
     drafting: Drafting, classes: Classes, number: int, history: History
 ) -> tuple[Requests | None, str]:
     """Return what a leaf's pod should ask for, and why."""
-    known = [
-        history.requests[key] for key in sorted(classes.get(number, ()), key=str) if key in history.requests
-    ]
+    asked = (history.requests(key) for key in classes.get(number, ()))
+    known = [item for item in asked if item is not None]
     if known:
         most = Requests(max(item.cpu_milli for item in known), max(item.memory_bytes for item in known))
         return most, "so much its earlier runs needed"
