@@ -85,6 +85,11 @@ class Reflector(Generic[T]):
         self._settings = settings or Settings()
         self._generator = generator or random.Random()  # noqa: S311 - spreads pauses, guards nothing
         self._monotonic = monotonic
+        first_s, longest_s = self._settings.first_pause_s, self._settings.longest_pause_s
+        self._pauses = Backoff(first_s, longest_s, self._generator)
+        self._absences = Backoff(first_s, self._settings.absent_pause_s, self._generator)
+        self._repeats = Backoff(first_s, longest_s, self._generator)
+        self._is_repeated = False  # whether the watch before did no good either
         self._known: dict[str, Identity] = {}
         self._unusable: dict[str, str] = {}
         self._version = ""
@@ -115,43 +120,44 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Stay in step until cancelled; what fails is tried again, and can be seen in the health."""
-        settings = self._settings
-        pauses = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
-        absences = Backoff(settings.first_pause_s, settings.absent_pause_s, self._generator)
-        repeats = Backoff(settings.first_pause_s, settings.longest_pause_s, self._generator)
-        is_repeated = False  # whether the watch before did no good either
         while True:
             self._has_progressed = False
             failure: KubernetesError | None = None
             try:
                 if not self._version:
                     await self._list()
-                    absences.reset()
+                    self._absences.reset()
                 else:
                     await self._check_history()
                 await self._watch()
             except KubernetesError as error:
                 failure = error
                 self._failures[type(error).__name__] = self._failures.get(type(error).__name__, 0) + 1
-            if self._has_progressed:
-                pauses.reset()
-                repeats.reset()
-                is_repeated = False
-            if isinstance(failure, NotFound):
-                self._absent(failure)
-                await asyncio.sleep(absences.pause_s())
-            elif failure is None or isinstance(failure, Expired):
-                self._version = self._version if failure is None else ""
-                if is_repeated:  # it may be so for ever
-                    await asyncio.sleep(repeats.pause_s())
-                is_repeated = not self._has_progressed
-            else:
-                if isinstance(failure, ServerFailed) and FROM_THE_FUTURE in str(failure):
-                    self._is_restored = True
-                if self._is_restored or isinstance(failure, Unreadable):
-                    self._version = ""  # what was not understood would come again
-                self._enter(ReflectorState.WAITING, str(failure))
-                await asyncio.sleep(pauses.pause_s(_asked_s(failure)))
+            await asyncio.sleep(self._next(failure))
+
+    def _next(self, failure: KubernetesError | None) -> float:
+        """Where to go on after a watch that ended or failed; the pause before that, in seconds."""
+        if self._has_progressed:
+            self._pauses.reset()
+            self._repeats.reset()
+            self._is_repeated = False
+        if isinstance(failure, NotFound):
+            self._absent(failure)
+            return self._absences.pause_s()
+        if isinstance(failure, ServerFailed) and FROM_THE_FUTURE in str(failure):
+            self._is_restored = True
+        # What was not understood would come again if the watch were resumed.
+        must_list = self._is_restored or isinstance(failure, Expired | Unreadable)
+        if must_list:
+            self._version = ""
+        if failure is not None and not isinstance(failure, Expired):
+            self._enter(ReflectorState.WAITING, str(failure))
+            if not must_list:
+                return self._pauses.pause_s(_asked_s(failure))
+        # At once, however long the pauses were before; but what did no good last time may do none for ever.
+        pause_s = self._repeats.pause_s() if self._is_repeated else 0.0
+        self._is_repeated = not self._has_progressed
+        return pause_s
 
     async def _list(self) -> None:
         if self._state is ReflectorState.WATCHING:
