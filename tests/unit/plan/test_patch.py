@@ -38,8 +38,7 @@ def test_an_absent_field_is_added_with_the_mappings_that_lack() -> None:
 def test_a_value_is_replaced_only_while_it_is_what_it_was() -> None:
     draft = drafted({"spec": {"a": None, "b": ""}}, (("spec", "a", "c"), 1), (("spec", "b"), "x"))
     assert operations(draft) == [
-        ("test", "/spec/a", None),
-        ("replace", "/spec/a", {"c": 1}),
+        ("add", "/spec/a", {"c": 1}),  # null is absent to the API server
         ("test", "/spec/b", ""),
         ("replace", "/spec/b", "x"),
     ]

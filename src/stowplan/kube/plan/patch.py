@@ -77,11 +77,11 @@ class Draft:
             value = {token: value}
         path = path[:at]
         self._guard(path)
-        parent = self.get(path[:-1])
-        is_there = isinstance(parent, Mapping) and path[-1] in parent
-        if is_there:
-            self.operations.append(Operation("test", path, self.get(path)))
-        self.operations.append(Operation("replace" if is_there else "add", path, value))
+        old = self.get(path)
+        if old is None:  # absent, or null, which the API server leaves out: `add` does for both
+            self.operations.append(Operation("add", path, value))
+        else:
+            self.operations += [Operation("test", path, old), Operation("replace", path, value)]
         self.document = cast("dict[str, object]", _changed(self.document, path, value))
         return True
 
