@@ -67,3 +67,18 @@ def test_two_kinds_that_no_class_joins_are_both_unknown() -> None:
     ratios = NodeClassRatios.of([cell(A, "here", 20), cell(B, "there", 5)])
     assert not ratios.knows("here")
     assert not ratios.knows("there")
+
+
+def test_a_class_that_was_not_seen_there_is_in_more_doubt() -> None:
+    factors = {A: 1.0, B: 2.0, C: 4.0}
+    ratios = NodeClassRatios.of(
+        [
+            cell(key, node, 3.0 * (factor if node == "old" else 1.0), item=str(item))
+            for key, factor in factors.items()
+            for node in ("old", "new")
+            for item in range(4)
+        ]
+    )
+    stranger = ClassKey("wf", "stranger", "")
+    assert ratios.doubt(stranger, "old") == ratios.scatter > 0.0
+    assert ratios.doubt(B, "old") < ratios.doubt(stranger, "old")

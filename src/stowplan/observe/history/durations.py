@@ -11,7 +11,8 @@ classes as if that were ν₀ more runs,
     σ² = (ν₀σ₀² + (n − 1)s²) ∕ (ν₀ + n − 1),   next run ~ middle + t(ν₀ + m − 1) · σ · √(1 + 1 ∕ m),
 
 with n observations in m workflow runs. So a class seen once is not taken to be exact, and every further run
-narrows the answer, but a hundred items of one run do not make it sure of the next.
+narrows the answer, but a hundred items of one run do not make it sure of the next. On a kind of machine where
+the class was not seen, the scatter of the classes' own ratios there is added.
 
 **A class that was not.** Its nearest kin that was seen, in the order of `Source`: the median over the kin's
 middles, with the spread that this very step would have had for the classes that are known (each held against
@@ -34,7 +35,7 @@ from stowplan.observe.history.classes import ClassKey, WorkShape
 from stowplan.observe.history.expected import ExpectedDuration, Source
 from stowplan.observe.history.node_classes import Cell, NodeClassRatios
 from stowplan.observe.history.observations import Observation
-from stowplan.observe.history.spread import credibility
+from stowplan.observe.history.spread import MAD_TO_SIGMA, credibility
 
 __all__ = ["DurationModel"]
 
@@ -54,7 +55,6 @@ _KIN_SCALE: Final[Mapping[Source, float]] = {
     Source.WORKFLOW: 1.5,
     Source.ALL: 2.0,
 }
-_MAD_TO_SIGMA: Final = 1.4826
 
 Group = str | WorkShape | None
 
@@ -126,7 +126,10 @@ class DurationModel:
         middle += self.node_classes.offset(key, node_class) if is_known else fit.usual_offset
         return ExpectedDuration(
             log_middle=middle,
-            log_spread=math.sqrt(variance * (1.0 - share * weight) * (1.0 + 1.0 / fit.effective_draws)),
+            log_spread=math.hypot(
+                math.sqrt(variance * (1.0 - share * weight) * (1.0 + 1.0 / fit.effective_draws)),
+                self.node_classes.doubt(key, node_class) if is_known else 0.0,
+            ),
             freedom=_PRIOR_FREEDOM + max(0.0, fit.effective_draws - 1.0),
             source=Source.ITEM if item in fit.items else Source.CLASS,
             runs=fit.count,
@@ -226,7 +229,7 @@ def _kin_law(source: Source, groups: Mapping[Group, Sequence[float]]) -> tuple[f
         if len(values) > 1
         for value in values
     ]
-    seen = _MAD_TO_SIGMA * statistics.median(off) if off else 0.0
+    seen = MAD_TO_SIGMA * statistics.median(off) if off else 0.0
     freedom = _PRIOR_FREEDOM + len(off)
     squares = _PRIOR_FREEDOM * _KIN_SCALE[source] ** 2 + len(off) * seen**2
     return math.sqrt(squares / freedom), freedom

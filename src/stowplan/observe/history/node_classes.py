@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stowplan.observe.history.classes import ClassKey
-from stowplan.observe.history.spread import credibility, intraclass
+from stowplan.observe.history.spread import MAD_TO_SIGMA, credibility, intraclass
 
 __all__ = ["Cell", "NodeClassRatios"]
 
@@ -44,11 +44,14 @@ class Cell:
 class NodeClassRatios:
     """Differences of log durations between node classes, against the one that was compared most.
 
-    `common` holds them by node class, `own` by class and node class where the class was compared there.
+    `common` holds them by node class, `own` by class and node class where the class was compared there, with
+    the weight that the class's own runs have in it (0–1). `scatter` is the standard deviation of what single
+    tasks differ by from the common ones.
     """
 
     common: Mapping[str, float]
-    own: Mapping[tuple[ClassKey, str], float]
+    own: Mapping[tuple[ClassKey, str], tuple[float, float]]
+    scatter: float = 0.0
 
     @classmethod
     def of(cls, cells: Iterable[Cell]) -> NodeClassRatios:
@@ -70,11 +73,11 @@ class NodeClassRatios:
             grouped.setdefault((key, name), []).append(residual)
         found = intraclass(list(grouped.values()))
         share = found[0] if found is not None and found[1] >= _ENOUGH_FREEDOM else _SHARE_UNKNOWN
-        own = {
-            at: common[at[1]] + credibility(len(values), share) * statistics.median(values)
-            for at, values in grouped.items()
-        }
-        return cls(common, own)
+        middles = {at: statistics.median(values) for at, values in grouped.items()}
+        weights = {at: credibility(len(values), share) for at, values in grouped.items()}
+        own = {at: (common[at[1]] + weights[at] * middle, weights[at]) for at, middle in middles.items()}
+        scatter = MAD_TO_SIGMA * statistics.median(abs(left) for left in residuals.values())
+        return cls(common, own, scatter)
 
     def knows(self, node_class: str) -> bool:
         """Whether runs were seen on this kind of machine."""
@@ -82,7 +85,16 @@ class NodeClassRatios:
 
     def offset(self, key: ClassKey, node_class: str) -> float:
         """Return what to add to a log duration on the reference machine; 0 for an unknown node class."""
-        return self.own.get((key, node_class), self.common.get(node_class, 0.0))
+        found = self.own.get((key, node_class))
+        return self.common.get(node_class, 0.0) if found is None else found[0]
+
+    def doubt(self, key: ClassKey, node_class: str) -> float:
+        """Return the standard deviation of `offset`: the class may differ from the others on this machine.
+
+        0 where there is only one kind of machine.
+        """
+        _, weight = self.own.get((key, node_class), (0.0, 0.0))
+        return self.scatter * math.sqrt(1.0 - weight)
 
     def factor(self, node_class: str, other: str) -> float:
         """Return how many times as long tasks usually take on `node_class` as on `other`; 1 where unknown."""

@@ -22,10 +22,23 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
-__all__ = ["LOW", "Sample", "credibility", "effective_count", "intraclass", "quantile", "scale", "t_quantile"]
+__all__ = [
+    "LOW",
+    "MAD_TO_SIGMA",
+    "Sample",
+    "credibility",
+    "effective_count",
+    "intraclass",
+    "quantile",
+    "scale",
+    "t_quantile",
+]
 
 LOW: Final = 0.1
 """The lower end of every interval given; the upper is its mirror image, so an interval holds 80 %."""
+
+MAD_TO_SIGMA: Final = 1.0 / NormalDist().inv_cdf(0.75)
+"""From the median absolute deviation of a normal law to its standard deviation."""
 
 _QUARTILES_TO_SIGMA: Final = 2.0 * NormalDist().inv_cdf(0.75)
 _SAME: Final = 1e-12
