@@ -297,3 +297,9 @@ def test_the_agent_takes_the_workflow_s_constraints() -> None:
     assert selector(agent.shape) == {"zone": "e"}
     assert agent.shape.scheduler_name == "p"
     assert (agent.shape.requests["cpu"], agent.shape.requests["memory"]) == (10, 64_000_000)
+
+
+@pytest.mark.parametrize(("key", "text"), [("no", "false"), ("1", "1"), ("2026-11-30", "2026-11-30")])
+def test_a_key_of_a_patch_that_yaml_reads_as_something_else_is_text_again(key: str, text: str) -> None:
+    raw = workflow(container("main", podSpecPatch=f"nodeSelector:\n  {key}: there\n"))
+    assert selector(only(raw).shape) == {text: "there"}

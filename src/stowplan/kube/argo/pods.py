@@ -52,7 +52,7 @@ def _parsed_patch(text: str) -> Json:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         has_alias = any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader))
-        value: object = None if has_alias else yaml.load(text, Loader=loader)  # noqa: S506  (both are safe)
+        value: object = None if has_alias else _text_keys(yaml.load(text, Loader=loader))  # noqa: S506  (both are safe)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:120]
         raise PatchError(f"write a part of a pod's spec in YAML or JSON ({reason})") from error
@@ -61,6 +61,20 @@ def _parsed_patch(text: str) -> Json:
     if not isinstance(value, Mapping):
         raise PatchError("write a part of a pod's spec, a mapping in YAML or JSON")
     return cast("Json", value)
+
+
+def _text_key(key: object) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _text_keys(value: object) -> object:
+    """Write every key as text, as Kubernetes does when it turns YAML into JSON: `no:` becomes `false`."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value).items()
+        return {_text_key(key): _text_keys(item) for key, item in pairs}
+    if isinstance(value, list):
+        return [_text_keys(item) for item in cast("list[object]", value)]
+    return value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
