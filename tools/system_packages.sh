@@ -8,6 +8,7 @@ declare -A needed_for=(
     [libsimgrid-dev]="the speed compared with SimGrid's C++ engine"
     [g++]="the speed compared with SimGrid's C++ engine"
     [chromium]="the HTML report opened in a browser"
+    [postgresql]="the history on PostgreSQL"
     [iproute2]="the test cluster"
     [containerd]="real nodes of the test cluster"
     [runc]="real nodes of the test cluster"
