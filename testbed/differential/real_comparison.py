@@ -32,7 +32,7 @@ from stowplan.kube.manifest import load_objects
 from testbed.differential.comparison import Scoring
 from testbed.differential.oracle import Answer, Invalid, Panicked, PodVerdict, Verdicts
 from testbed.differential.real_scheduler import Outcome, RealAnswer, RealVerdict, Refused
-from testbed.differential.tally import Mismatch
+from testbed.differential.tally import Mismatch, Sums
 from testbed.spec import Json
 
 __all__ = ["RealTally", "compare_real", "expected_reasons", "reasons_in"]
@@ -44,15 +44,10 @@ _PANICKED: Final = "panicked: "
 _WITHOUT_NODES: Final = (Outcome.GAVE_UP, Outcome.CRASHED)
 
 
-class RealTally(msgspec.Struct, kw_only=True):
+class RealTally(Sums, kw_only=True):
     """Sums over cases; a case is one pod that waits, in one cluster.
 
     Attributes:
-        clusters: How many were made.
-        cases: How many pods kube-scheduler was given.
-        judgements: Pods and nodes, in pairs, in which all of us were compared.
-        feasible: In how many of those no filter refused the pod.
-        left_alone: Pods with claims to devices, whose nodes only the oracle's were compared with.
         outcomes: What became of the pods.
         chosen: Pods for which a node was chosen of two or more.
         chosen_in_our_best: Those for which it is among our best.
@@ -60,15 +55,8 @@ class RealTally(msgspec.Struct, kw_only=True):
         scored: Those that were not nominated for one of their nodes, which we score no other then.
         our_totals_equal: Of these, those for which our score of every feasible node is kube-scheduler's.
         worded: Pods without a node whose reasons were compared.
-        differing: Mismatches by kind.
-        mismatches: All of them.
     """
 
-    clusters: int = 0
-    cases: int = 0
-    judgements: int = 0
-    feasible: int = 0
-    left_alone: int = 0
     outcomes: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     chosen: int = 0
     chosen_in_our_best: int = 0
@@ -76,25 +64,6 @@ class RealTally(msgspec.Struct, kw_only=True):
     scored: int = 0
     our_totals_equal: int = 0
     worded: int = 0
-    differing: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    mismatches: list[Mismatch] = msgspec.field(default_factory=list[Mismatch])
-
-    @property
-    def different(self) -> int:
-        """How many mismatches there are of any kind."""
-        return sum(self.differing.values())
-
-    def note(self, mismatch: Mismatch) -> None:
-        """Add a mismatch."""
-        self.differing[mismatch.kind] = self.differing.get(mismatch.kind, 0) + 1
-        self.mismatches.append(mismatch)
-
-    def add(self, other: RealTally) -> None:
-        """Add the sums of another."""
-        for name in self.__struct_fields__:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            added = dict(Counter(mine) + Counter(theirs)) if isinstance(mine, dict) else mine + theirs
-            setattr(self, name, added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
-__all__ = ["KEPT_MISMATCHES", "Mismatch", "Tally"]
+__all__ = ["KEPT_MISMATCHES", "Mismatch", "Sums", "Tally"]
 
 KEPT_MISMATCHES: Final = 200
 """Of more, only the number is kept."""
@@ -39,20 +39,14 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     theirs: str = ""
 
 
-class Tally(msgspec.Struct, kw_only=True):
-    """Sums over cases; a case is one pod that waits, in one cluster.
+class Sums(msgspec.Struct, kw_only=True):
+    """What every run adds up; a case is one pod that waits, in one cluster.
 
     Attributes:
         clusters: How many were made.
         cases: How many pods were judged.
         judgements: How many pods and nodes, in pairs.
         feasible: In how many of those no filter refused the pod.
-        decisive_cases: By filter, in how many cases it was the only one to refuse some node.
-        decisive: By filter, of how many pairs it was the only one to refuse.
-        scored: Cases with two feasible nodes or more, whose scores were compared.
-        best_equal: Those in which the best nodes are the same.
-        best_within: Those in which all of kube-scheduler's best nodes are among ours.
-        totals_equal: Those in which every total is the same.
         left_alone: Cases left to kube-scheduler on purpose (resource claims), which itself refuses less.
         differing: Mismatches by kind.
         mismatches: The first of them.
@@ -62,12 +56,6 @@ class Tally(msgspec.Struct, kw_only=True):
     cases: int = 0
     judgements: int = 0
     feasible: int = 0
-    decisive_cases: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    decisive: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    scored: int = 0
-    best_equal: int = 0
-    best_within: int = 0
-    totals_equal: int = 0
     left_alone: int = 0
     differing: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     mismatches: list[Mismatch] = msgspec.field(default_factory=list[Mismatch])
@@ -83,8 +71,8 @@ class Tally(msgspec.Struct, kw_only=True):
         if len(self.mismatches) < KEPT_MISMATCHES:
             self.mismatches.append(mismatch)
 
-    def add(self, other: Tally) -> None:
-        """Add the sums of another."""
+    def add(self, other: Self) -> None:
+        """Add the sums of another run."""
         for name in self.__struct_fields__:
             mine, theirs = getattr(self, name), getattr(other, name)
             if isinstance(mine, dict):
@@ -93,3 +81,23 @@ class Tally(msgspec.Struct, kw_only=True):
                 setattr(self, name, [*mine, *theirs][:KEPT_MISMATCHES])
             else:
                 setattr(self, name, mine + theirs)
+
+
+class Tally(Sums, kw_only=True):
+    """Sums of a run against the oracle.
+
+    Attributes:
+        decisive_cases: By filter, in how many cases it was the only one to refuse some node.
+        decisive: By filter, of how many pairs it was the only one to refuse.
+        scored: Cases with two feasible nodes or more, whose scores were compared.
+        best_equal: Those in which the best nodes are the same.
+        best_within: Those in which all of kube-scheduler's best nodes are among ours.
+        totals_equal: Those in which every total is the same.
+    """
+
+    decisive_cases: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    decisive: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    scored: int = 0
+    best_equal: int = 0
+    best_within: int = 0
+    totals_equal: int = 0
