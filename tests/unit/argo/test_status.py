@@ -44,7 +44,7 @@ NODES = {
 
 
 def packed(nodes: object) -> str:
-    return base64.b64encode(gzip.compress(json.dumps(nodes).encode())).decode()
+    return base64.b64encode(gzip.compress(json.dumps(nodes).encode(), mtime=0)).decode()
 
 
 def status(**fields: object) -> dict:
@@ -89,8 +89,8 @@ def test_a_workflow_that_nobody_has_seen_yet_has_no_nodes() -> None:
         ("***", "base64"),
         (base64.b64encode(b"\x28\xb5\x2f\xfd....").decode(), "zstd"),
         (base64.b64encode(b"\x0b\x02\x80....").decode(), "unknown"),
-        (base64.b64encode(gzip.compress(json.dumps(NODES).encode())[:-20]).decode(), "gzip"),
-        (base64.b64encode(gzip.compress(b"x" * 99)[:4] + b"broken").decode(), "gzip"),
+        (base64.b64encode(gzip.compress(json.dumps(NODES).encode(), mtime=0)[:-20]).decode(), "gzip"),
+        (base64.b64encode(gzip.compress(b"x" * 99, mtime=0)[:4] + b"broken").decode(), "gzip"),
         (packed([1]), "gzip"),
         (packed({"a": {"phase": 3}}), "gzip"),
         (packed("no"), "gzip"),
@@ -111,7 +111,7 @@ def test_nodes_of_a_wrong_type_are_not_guessed_at() -> None:
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_module, "_LARGEST", 1024)
-    bomb = base64.b64encode(gzip.compress(b" " * 1024 * 1024)).decode()
+    bomb = base64.b64encode(gzip.compress(b" " * 1024 * 1024, mtime=0)).decode()
     nodes = read_status(status(compressedNodes=bomb)).nodes
     assert isinstance(nodes, NodesUnreadable)
     assert "256 MiB" in nodes.reason
