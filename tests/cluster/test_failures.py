@@ -11,6 +11,7 @@ from lightkube.types import PatchType
 
 from testbed import pods
 from testbed.cluster import Cluster
+from testbed.errors import ComponentFailed
 from testbed.nodes import RunningNode
 from testbed.waiting import wait_for
 
@@ -159,7 +160,14 @@ def test_containers_outlive_their_runtime(cluster: Cluster, namespace: str) -> N
     before = pods.container(pods.wait_until(cluster.client, namespace, "goes-on", pods.is_running))
     node.kill_runtime()
     node.start_runtime()
-    assert pods.execute(cluster.site, namespace, "goes-on", "hostname") == "goes-on\n"
+
+    def hostname() -> str | None:
+        try:
+            return pods.execute(cluster.site, namespace, "goes-on", "hostname")
+        except ComponentFailed:  # the kubelet pauses before it tries its lost connection to containerd again
+            return None
+
+    assert wait_for("the container to be reached again", hostname, 20.0) == "goes-on\n"
     after = pods.container(cluster.client.get(Pod, "goes-on", namespace=namespace))
     assert (after.containerID, after.restartCount) == (before.containerID, 0)
     pods.create(cluster.client, pods.pod(namespace, "new", ["true"], node=node.name))

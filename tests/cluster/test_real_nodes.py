@@ -160,9 +160,10 @@ def test_the_memory_of_a_node_is_limited_for_all_its_pods_together(cluster: Clus
     )
     first = pods.wait_until(cluster.client, namespace, "first", lambda _: True)
     failed = [pod for pod in (first, ended) if pod.status is not None and pod.status.phase == "Failed"]
-    assert len(failed) == 1, "one of the two had to go"
-    end = pods.termination(failed[0])
-    assert (end.reason, end.exitCode) == ("OOMKilled", 137)
+    # The kernel takes one; until that one's memory is free, it may take the other too.
+    assert failed, "one of the two had to go"
+    ends = [pods.termination(pod) for pod in failed]
+    assert {(end.reason, end.exitCode) for end in ends} == {("OOMKilled", 137)}
 
 
 def test_the_disk_of_a_node_is_throttled(cluster: Cluster, namespace: str) -> None:
