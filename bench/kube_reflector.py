@@ -52,7 +52,7 @@ def pod() -> Json:
         for name in ("POD_NAME", "POD_UID", "WORKFLOW_NAME", "CONTAINER_NAME", "INSTANCE", "NODE_ID")
     ]
     template = {"name": "task", "inputs": {"parameters": [{"name": "shard", "value": "@N@"}]}, "retries": 3}
-    written = {"artifacts": [{"name": name, "path": f"/work/{name}"} for name in ("model", "trace", "log")]}
+    written = {"artifacts": [{"name": name, "path": f"/data/{name}"} for name in ("model", "trace", "log")]}
     environment.append({"name": "ARGO_TEMPLATE", "value": json.dumps(template | {"outputs": written})})
 
     def container(name: str) -> Json:

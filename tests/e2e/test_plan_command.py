@@ -8,24 +8,9 @@ from pathlib import Path
 import jsonpatch
 import yaml
 
-STOWPLAN = Path(sys.executable).parent / "stowplan"
+from tests.plan_cases import CALLER, LIBRARY, OTHER
 
-LIBRARY = """\
-apiVersion: argoproj.io/v1alpha1
-kind: WorkflowTemplate
-metadata: {name: lib}
-spec:
-  entrypoint: main
-  future-field: {b: 1, a: 2}
-  templates: [{name: main, container: {image: x, args: ["no", "0644"]}}]
-"""
-CALLER = """\
-apiVersion: argoproj.io/v1alpha1
-kind: Workflow
-metadata: {generateName: nightly-}
-spec: {workflowTemplateRef: {name: lib}}
-"""
-OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {answer: 'yes'}\n"
+STOWPLAN = Path(sys.executable).parent / "stowplan"
 
 
 def plan(*arguments: str | Path, text_in: str | None = None) -> subprocess.CompletedProcess[str]:

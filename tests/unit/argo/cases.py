@@ -3,7 +3,9 @@
 from typing import Any
 
 from stowplan.kube.argo import (
+    Chance,
     ControllerSettings,
+    NodeKind,
     ReadLimits,
     Shelf,
     TaskGraph,
@@ -90,3 +92,8 @@ def edges(graph: TaskGraph) -> set[tuple[str, str]]:
 def places(graph: TaskGraph) -> list[str]:
     """The places of all nodes but joins."""
     return [node.place for node in graph.nodes if node.kind != "join"]
+
+
+def chances(raw: Json, *others: Json) -> dict[str, Chance]:
+    """How sure each node is to run, by its place."""
+    return {node.place: node.chance for node in graph_of(raw, *others).nodes if node.kind != NodeKind.JOIN}

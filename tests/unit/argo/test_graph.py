@@ -2,6 +2,7 @@
 
 from stowplan.kube.argo import Chance, NodeKind
 from tests.unit.argo.cases import (
+    chances,
     container,
     dag,
     edges,
@@ -14,10 +15,6 @@ from tests.unit.argo.cases import (
 )
 
 LEAF = container("leaf")
-
-
-def chances(raw: dict, *others: dict) -> dict[str, Chance]:
-    return {node.place: node.chance for node in graph_of(raw, *others).nodes if node.kind != NodeKind.JOIN}
 
 
 def test_one_container_is_a_graph_of_one_node() -> None:

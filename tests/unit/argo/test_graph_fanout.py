@@ -4,6 +4,7 @@ import pytest
 
 from stowplan.kube.argo import Chance, NodeKind, ReadLimits
 from tests.unit.argo.cases import (
+    chances,
     container,
     dag,
     edges,
@@ -16,10 +17,6 @@ from tests.unit.argo.cases import (
 )
 
 LEAF = container("leaf")
-
-
-def chances(raw: dict, *others: dict) -> dict[str, Chance]:
-    return {node.place: node.chance for node in graph_of(raw, *others).nodes if node.kind != NodeKind.JOIN}
 
 
 def test_small_fan_outs_are_expanded_with_their_items() -> None:

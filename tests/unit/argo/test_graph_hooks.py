@@ -2,8 +2,9 @@
 
 import pytest
 
-from stowplan.kube.argo import Chance, Hook, NodeKind, Result
+from stowplan.kube.argo import Chance, Hook, Result
 from tests.unit.argo.cases import (
+    chances,
     container,
     dag,
     edges,
@@ -17,10 +18,6 @@ from tests.unit.argo.cases import (
 )
 
 LEAF = container("leaf")
-
-
-def chances(raw: dict, *others: dict) -> dict[str, Chance]:
-    return {node.place: node.chance for node in graph_of(raw, *others).nodes if node.kind != NodeKind.JOIN}
 
 
 def test_hooks_run_beside_and_exit_handlers_after() -> None:
