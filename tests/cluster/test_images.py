@@ -8,9 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -32,14 +32,14 @@ class Containerd:
 
     root: Path
     socket: Path
-    numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def run(
         self, image: str, *command: object, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         """Run a container to its end; without a command, as its image says."""
-        # runc keeps the containers of all containerds in one folder, so a name must be nobody else's.
-        container = f"{self.root.parent.name}-{next(self.numbers)}"
+        # runc keeps the containers of all containerds in one folder, so a name must be nobody else's. The name
+        # of a temporary folder does not do: it may end in "_", and then containerd refuses what follows it.
+        container = f"image-test-{uuid4().hex}"
         arguments = ["ctr", "--address", self.socket, "--namespace", NAMESPACE, "run", "--rm", *options]
         arguments += ["--cgroup", f"{GROUP}/{container}", image_name(image), container, *command]
         return subprocess.run(
