@@ -37,8 +37,8 @@ class Containerd:
         self, image: str, *command: object, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         """Run a container to its end; without a command, as its image says."""
-        # runc keeps the containers of all containerds in one folder, so a name must be nobody else's. The name
-        # of a temporary folder does not do: it may end in "_", and then containerd refuses what follows it.
+        # runc keeps the containers of all containerds in one folder, so a name must be nobody else's. That of
+        # a temporary folder does not do: it may end in "_", and then containerd refuses what follows it.
         container = f"image-test-{uuid4().hex}"
         arguments = ["ctr", "--address", self.socket, "--namespace", NAMESPACE, "run", "--rm", *options]
         arguments += ["--cgroup", f"{GROUP}/{container}", image_name(image), container, *command]
