@@ -141,17 +141,22 @@ class WorkflowProgress:
 
 @dataclass(frozen=True, slots=True)
 class PendingTask:
-    """A task whose parents are done and that has no node yet. `key` is unique among the pods of a cluster."""
+    """A task whose parents are done and that has no node yet. `key` is unique among the pods of a cluster.
+
+    `actual` is the task as it really came, where that is known better than from the workflow: a live pod has
+    the shape that the API server has, and one of a fan-out may have an expected duration of its own.
+    """
 
     key: str
     progress: WorkflowProgress
     index: int
     ready_s: float
+    actual: Task | None = None
 
     @property
     def task(self) -> Task:
         """The task."""
-        return self.progress.workflow.tasks[self.index]
+        return self.actual if self.actual is not None else self.progress.workflow.tasks[self.index]
 
 
 @dataclass(frozen=True, slots=True)

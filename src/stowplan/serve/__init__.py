@@ -1,0 +1,1 @@
+"""Long-running services: the scheduler with its ways to act, the extender, the admission webhook."""
