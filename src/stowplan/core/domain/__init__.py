@@ -1,6 +1,7 @@
 """What the scheduler reasons about: quantities, nodes, pods, workflows, the cluster and its snapshots."""
 
 from stowplan.core.domain.columns import ABSENT, LabelColumn, RowCounter
+from stowplan.core.domain.disruption import DisruptionBudget
 from stowplan.core.domain.events import (
     BoundPod,
     ClusterEvent,
@@ -103,6 +104,7 @@ __all__ = [
     "CsiDriver",
     "CsiNode",
     "Disk",
+    "DisruptionBudget",
     "Gpu",
     "GpuRequest",
     "Hardware",
