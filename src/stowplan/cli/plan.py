@@ -14,9 +14,9 @@ from stowplan.cli.documents import read_documents
 from stowplan.cli.exit_codes import BAD_INPUT
 from stowplan.cli.terminal import say, write
 from stowplan.cli.yaml_text import yaml_text
-from stowplan.core.domain import milli_value, value
+from stowplan.core.domain import ClassKey, milli_value, value
 from stowplan.errors import InvalidFile, InvalidInput
-from stowplan.kube.argo import ArgoObject, HistoryKey, MalformedWorkflow, Shelf, is_argo_object, open_object
+from stowplan.kube.argo import ArgoObject, MalformedWorkflow, Shelf, is_argo_object, open_object
 from stowplan.kube.plan import (
     History,
     Mode,
@@ -27,7 +27,7 @@ from stowplan.kube.plan import (
     Requests,
     plan_object,
 )
-from stowplan.observe.history import ClassKey, DurationModel, HistoryStore, Source
+from stowplan.observe.history import DurationModel, HistoryStore, Source
 
 __all__ = ["PlanRequest", "run_plan"]
 
@@ -153,8 +153,8 @@ def _history(url: str) -> History:
     finally:
         store.close()
 
-    def expected_s(key: HistoryKey) -> float | None:
-        expected = model.expected(ClassKey(key.origin, key.template, key.place))
+    def expected_s(key: ClassKey) -> float | None:
+        expected = model.expected(key)
         return None if expected.source is Source.NOTHING else expected.expected_s
 
     return History(expected_s)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from stowplan.observe.history.classes import ClassKey
+from stowplan.core.domain import ClassKey
 from stowplan.observe.history.node_classes import Cell, NodeClassRatios
 
 A, B, C = (ClassKey("wf", name, "") for name in "abc")

@@ -8,8 +8,9 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from stowplan.core.domain import ClassKey
 from stowplan.errors import InvalidInput
-from stowplan.kube.argo import HistoryKey, MalformedWorkflow, Shelf, open_object, read_graph
+from stowplan.kube.argo import MalformedWorkflow, Shelf, open_object, read_graph
 from stowplan.kube.plan import (
     GATE,
     ORIGIN,
@@ -71,8 +72,8 @@ def diamond(**spec: Any) -> Json:  # noqa: ANN401 (fields of a specification)
     )
 
 
-def key(template: str, place: str) -> HistoryKey:
-    return HistoryKey("name/wf", template, place)
+def key(template: str, place: str) -> ClassKey:
+    return ClassKey("name/wf", template, place)
 
 
 # ── scheduler ──

@@ -1,5 +1,6 @@
 """What the scheduler reasons about: quantities, nodes, pods, workflows, the cluster and its snapshots."""
 
+from stowplan.core.domain.classes import ClassKey, WorkShape
 from stowplan.core.domain.columns import ABSENT, LabelColumn, RowCounter
 from stowplan.core.domain.disruption import DisruptionBudget
 from stowplan.core.domain.events import (
@@ -98,6 +99,7 @@ __all__ = [
     "BoundPod",
     "Change",
     "ChangeKind",
+    "ClassKey",
     "ClusterEvent",
     "ClusterState",
     "CsiCapacity",
@@ -157,6 +159,7 @@ __all__ = [
     "WeightedPodAffinityTerm",
     "WhenUnsatisfiable",
     "WorkProfile",
+    "WorkShape",
     "Workflow",
     "WorkflowProgress",
     "describe_amount",

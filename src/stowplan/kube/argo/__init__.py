@@ -13,7 +13,6 @@ from stowplan.kube.argo.fanout import Fanout, Item
 from stowplan.kube.argo.graph import Call, Chance, Hook, Node, NodeKind, PodPlan, TaskGraph, UnknownField
 from stowplan.kube.argo.matching import (
     AgentPod,
-    HistoryKey,
     PodMatch,
     TaskPod,
     history_key,
@@ -47,7 +46,6 @@ __all__ = [
     "DependsError",
     "DomainView",
     "Fanout",
-    "HistoryKey",
     "Hook",
     "Item",
     "MalformedWorkflow",

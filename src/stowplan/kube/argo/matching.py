@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
+from stowplan.core.domain import ClassKey
 from stowplan.errors import InvalidObject
 from stowplan.kube.argo.graph import ANY_ITEM, Node, NodeKind, TaskGraph
 from stowplan.kube.argo.names import NodePath, node_id, parse_node_name, pod_name
@@ -17,7 +18,6 @@ from stowplan.kube.argo.objects import Json, as_mapping, text_of
 
 __all__ = [
     "AgentPod",
-    "HistoryKey",
     "PodMatch",
     "TaskPod",
     "history_key",
@@ -64,19 +64,6 @@ class PodMatch:
     items: tuple[int, ...]
     attempt: int
     is_within: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryKey:
-    """What runs of one task over many workflows have in common.
-
-    `origin` is that of the graph, `template` the key of the template, `place` the place in the workflow with
-    items and attempts left out.
-    """
-
-    origin: str
-    template: str
-    place: str
 
 
 def identify_pod(raw: Json) -> TaskPod | AgentPod | None:
@@ -153,9 +140,9 @@ def match_path(graph: TaskGraph, path: NodePath) -> PodMatch | None:
     return None
 
 
-def history_key(graph: TaskGraph, node: Node) -> HistoryKey:
-    """Return the class of a node's runs."""
-    return HistoryKey(graph.origin, node.template, _without_items(node.place))
+def history_key(graph: TaskGraph, node: Node) -> ClassKey:
+    """Return the class of a node's runs: the origin, the template's key, the place without items."""
+    return ClassKey(graph.origin, node.template, _without_items(node.place))
 
 
 def _without_items(place: str) -> str:

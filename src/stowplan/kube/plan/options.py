@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from stowplan.core.domain import ClassKey
 from stowplan.errors import InvalidInput
-from stowplan.kube.argo import ControllerSettings, HistoryKey
+from stowplan.kube.argo import ControllerSettings
 
 __all__ = [
     "DEFAULT_EXPECTED_S",
@@ -109,7 +110,7 @@ class Preference:
         return {"weight": self.weight, "preference": {"matchExpressions": [expression]}}
 
 
-def _nothing(key: HistoryKey) -> None:
+def _nothing(key: ClassKey) -> None:
     del key
 
 
@@ -117,8 +118,8 @@ def _nothing(key: HistoryKey) -> None:
 class History:
     """What earlier runs tell of a class: the expected seconds, and fitting requests; None: nothing."""
 
-    expected_s: Callable[[HistoryKey], float | None] = _nothing
-    requests: Callable[[HistoryKey], Requests | None] = _nothing
+    expected_s: Callable[[ClassKey], float | None] = _nothing
+    requests: Callable[[ClassKey], Requests | None] = _nothing
 
 
 def _is_subdomain(text: str) -> bool:

@@ -17,7 +17,7 @@ from stowplan.kube.plan.patch import Pointer
 __all__ = ["ORIGIN", "plan_origin", "plan_preferences"]
 
 ORIGIN: Final = "stowplan.io/origin"
-"""The annotation on pods that names what their workflow was made from (`HistoryKey.origin`)."""
+"""The annotation on pods that names what their workflow was made from (`ClassKey.origin`)."""
 
 
 def plan_preferences(drafting: Drafting) -> None:

@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from stowplan.core.domain import ClassKey
 from stowplan.core.policy.ranks import upward_ranks
-from stowplan.kube.argo import HistoryKey, Node, NodeKind, TaskGraph, history_key, to_domain
+from stowplan.kube.argo import Node, NodeKind, TaskGraph, history_key, to_domain
 from stowplan.kube.argo.graph import ROOT
 from stowplan.kube.plan.drafting import Drafting
 from stowplan.kube.plan.options import DEFAULT_EXPECTED_S
@@ -24,7 +25,7 @@ __all__ = ["Classes", "classes_by_leaf", "ranks_by_leaf"]
 
 _ITEM: Final = re.compile(r"#(\d+|\*)")
 
-Classes = Mapping[int, frozenset[HistoryKey]]
+Classes = Mapping[int, frozenset[ClassKey]]
 """By the number of the leaf, the classes of its pods."""
 
 
@@ -67,14 +68,14 @@ def classes_by_leaf(drafting: Drafting) -> Classes:
     graph = drafting.graph
     if graph is None:
         return {}
-    found: dict[int, set[HistoryKey]] = {}
+    found: dict[int, set[ClassKey]] = {}
     for index, number in _leaf_finder(drafting, graph).items():
         found.setdefault(number, set()).add(history_key(graph, graph.nodes[index]))
     return {number: frozenset(keys) for number, keys in found.items()}
 
 
 def ranks_by_leaf(
-    drafting: Drafting, expected_s: Callable[[HistoryKey], float | None]
+    drafting: Drafting, expected_s: Callable[[ClassKey], float | None]
 ) -> tuple[Mapping[int, float], bool]:
     """Return the rank in seconds of each leaf that the workflow reaches, and whether all of it is guessed.
 

@@ -4,7 +4,7 @@
 scheduler, `DurationModel` foretells durations from it. `docs/HISTORY.md` is the guide.
 """
 
-from stowplan.observe.history.classes import ClassKey, WorkShape
+from stowplan.core.domain import ClassKey, WorkShape
 from stowplan.observe.history.durations import DurationModel
 from stowplan.observe.history.errors import (
     HistoryDamaged,

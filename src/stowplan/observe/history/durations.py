@@ -30,8 +30,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from stowplan.core.domain import ClassKey, WorkShape
 from stowplan.observe.history.class_fit import ClassFit, fit_class, log_seconds
-from stowplan.observe.history.classes import ClassKey, WorkShape
 from stowplan.observe.history.expected import ExpectedDuration, Source
 from stowplan.observe.history.node_classes import Cell, NodeClassRatios
 from stowplan.observe.history.observations import Observation

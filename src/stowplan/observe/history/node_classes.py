@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from stowplan.observe.history.classes import ClassKey
+from stowplan.core.domain import ClassKey
 from stowplan.observe.history.spread import MAD_TO_SIGMA, credibility, intraclass
 
 __all__ = ["Cell", "NodeClassRatios"]

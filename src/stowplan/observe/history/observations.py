@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from stowplan.core.domain import ClassKey, WorkShape
 from stowplan.errors import InvalidInput
-from stowplan.observe.history.classes import ClassKey, WorkShape
 
 __all__ = ["Observation"]
 

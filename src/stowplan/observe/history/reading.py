@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stowplan.observe.history.classes import ClassKey, WorkShape
+from stowplan.core.domain import ClassKey, WorkShape
 from stowplan.observe.history.observations import Observation
 from stowplan.observe.history.records import (
     Decision,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import cast
 
+from stowplan.core.domain import ClassKey, WorkShape
 from stowplan.errors import InvalidInput
-from stowplan.observe.history.classes import ClassKey, WorkShape
 
 __all__ = [
     "Decision",
