@@ -66,7 +66,7 @@ def configure_logs(
     last: list[Processor] = (
         [_TRACEBACKS, structlog.processors.JSONRenderer(sort_keys=False)]
         if log_format is LogFormat.JSON
-        else [structlog.dev.ConsoleRenderer(colors=False)]
+        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
     )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(

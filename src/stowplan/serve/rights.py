@@ -1,4 +1,4 @@
-"""What a scheduler may do in the cluster: the least rights per mode, as a role to grant and as a check at start.
+"""What a scheduler may do in the cluster: the least rights per mode, to be granted and checked at start.
 
 One table is both the ClusterRole that an operator grants and what is asked of the API server when the process
 starts, so that a right that is missing is named, with its verb, before a pod waits for it.
