@@ -240,6 +240,8 @@ def test_a_volume_goes_to_one_pod_of_a_cycle_and_is_free_again_when_it_is_lost()
     one, other = pending(first, second)
     report = scheduler.cycle(0.0, [one, other])
     assert [(task.key, placed.node_name) for task, placed in report.placed] == [(one.key, "n0")]
+    assert report.placed[0][1].storage == (state.storage.volumes["pv"],)
+    assert state.storage.volumes["pv"].claim == ("default", "a")
     assert report.infeasible[0][1].refused == {"VolumeBinding": 2}  # pods that end do not give volumes back
     scheduler.forget(one.key, "refused")
     assert [task.key for task, _ in scheduler.cycle(1.0, [other]).placed] == [other.key]

@@ -2,10 +2,11 @@
 
 from stowplan.core.decoder.explanation import Explanation
 from stowplan.core.decoder.gpus import choose_gpus
-from stowplan.core.decoder.greedy import GreedyDecoder
+from stowplan.core.decoder.greedy import CLOSED, GreedyDecoder
 from stowplan.core.decoder.outcomes import Degraded, Infeasible, Lost, Outcome, Placed, Wait
 
 __all__ = [
+    "CLOSED",
     "Degraded",
     "Explanation",
     "GreedyDecoder",

@@ -4,11 +4,14 @@ Tasks are taken in the plan's order. Each goes to the feasible node with the hig
 resources there before the next is looked at, so one batch never overcommits a node. Ties go to the lowest
 row, or to the engine's generator when the plan says so. A shape that found no feasible node is not tried
 again in the cycle, unless its pod affinity could have been met since.
+
+A driver that must not be held up bounds how many tasks are looked at; the rest are left for its next cycle.
+When a plan fails half-way, what it has placed stands, and the rest is handed back with the error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,12 +28,16 @@ from stowplan.core.domain import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodBound,
+    PodRemoved,
     PodShape,
 )
 from stowplan.core.policy.interface import CycleView, Plan
 from stowplan.errors import InternalError
 
-__all__ = ["Decoded", "GreedyDecoder"]
+__all__ = ["CLOSED", "Decoded", "GreedyDecoder"]
+
+CLOSED = "Closed"
+"""Stands among filters for nodes that a driver has closed for a time."""
 
 FiltersOf = Callable[[PodShape], CompiledFilters]
 ReserveStorage = Callable[[str, Sequence[PersistentVolume | PersistentVolumeClaim]], None]
@@ -38,13 +45,27 @@ ReserveStorage = Callable[[str, Sequence[PersistentVolume | PersistentVolumeClai
 
 @dataclass(slots=True)
 class Decoded:
-    """What came of the pending tasks; every task of the view is in exactly one of the three."""
+    """What came of the pending tasks; every task of the view is in exactly one of the four.
+
+    `deferred` were not decided on, in the order of the plan as far as it goes: the limit was reached, or the
+    plan failed with `error`.
+    """
 
     placed: list[tuple[PendingTask, Placed]] = field(default_factory=list[tuple[PendingTask, Placed]])
     waiting: list[tuple[PendingTask, Wait]] = field(default_factory=list[tuple[PendingTask, Wait]])
     infeasible: list[tuple[PendingTask, Infeasible]] = field(
         default_factory=list[tuple[PendingTask, Infeasible]]
     )
+    deferred: list[PendingTask] = field(default_factory=list[PendingTask])
+    error: Exception | None = None
+
+    def add(self, other: Decoded) -> None:
+        """Take in what came of the tasks that were deferred here."""
+        self.placed += other.placed
+        self.waiting += other.waiting
+        self.infeasible += other.infeasible
+        self.deferred = other.deferred
+        self.error = other.error
 
 
 class GreedyDecoder:
@@ -65,16 +86,56 @@ class GreedyDecoder:
         self._reserve_storage = reserve_storage
         self._filters_of = filters_of
         self._explains = explains
+        self._closed: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
-    def decode(self, view: CycleView, plan: Plan, policy_name: str) -> Decoded:
+    def decode(
+        self,
+        view: CycleView,
+        plan: Plan,
+        policy_name: str,
+        *,
+        limit: int | None = None,
+        closed: Collection[int] = (),
+    ) -> Decoded:
         """Place what fits. The placements are applied to the state.
 
-        Raises:
-            InternalError: the plan names a task twice or one that is not pending.
+        Args:
+            view: what is decided on.
+            plan: in which order, and how nodes are scored.
+            policy_name: whose plan it is, for messages.
+            limit: how many tasks may be looked at; None: all. Tasks whose shape is known to fit nowhere cost
+                nothing and do not count.
+            closed: rows that take no task in this cycle.
         """
         decoded = Decoded()
-        refusal_of: dict[PodShape, Wait | Infeasible] = {}
         seen = bytearray(len(view.pending))
+        self._closed = np.array(sorted(closed), dtype=np.intp)
+        try:
+            self._decode(view, plan, policy_name, decoded, seen, limit)
+        except Exception as error:  # noqa: BLE001 - whatever a policy raises: a simpler one takes over, visibly
+            decoded.error = error
+            waits = {task.key for part in (decoded.placed, decoded.waiting) for task, _ in part}
+            waits.update(task.key for task, _ in decoded.infeasible)
+            decoded.deferred = [task for task in view.pending if task.key not in waits]
+        return decoded
+
+    def undo(self, decoded: Decoded, release_storage: Callable[[str], None]) -> None:
+        """Take back every placement: nobody will carry them out."""
+        for task, _ in decoded.placed:
+            self._state.apply(PodRemoved(task.key))
+            release_storage(task.key)
+
+    def _decode(
+        self,
+        view: CycleView,
+        plan: Plan,
+        policy_name: str,
+        decoded: Decoded,
+        seen: bytearray,
+        limit: int | None,
+    ) -> None:
+        refusal_of: dict[PodShape, Wait | Infeasible] = {}
+        left = len(seen) if limit is None else limit
         for index in plan.order:
             if not 0 <= index < len(seen) or seen[index]:
                 raise InternalError(
@@ -85,13 +146,17 @@ class GreedyDecoder:
             shape = task.task.shape
             refusal = refusal_of.get(shape)
             if refusal is None:
+                if left <= 0:
+                    decoded.deferred.append(task)
+                    continue
+                left -= 1
                 filters = self._filters_of(shape)
                 row, outcome = self._choose(view, plan, index, filters)
                 if row >= 0:
                     decoded.placed.append((task, self._place(task, plan, index, row, filters, policy_name)))
                     continue
                 refusal = outcome
-                if not shape.affinity and not filters.feasible.any():
+                if not shape.affinity and not self._open(filters).any():
                     refusal_of[shape] = refusal
             if isinstance(refusal, Infeasible):
                 decoded.infeasible.append((task, refusal))
@@ -102,14 +167,24 @@ class GreedyDecoder:
             decoded.waiting += [
                 (view.pending[i], held_back) for i, was_seen in enumerate(seen) if not was_seen
             ]
-        return decoded
+
+    def _open(self, filters: CompiledFilters) -> NDArray[np.bool_]:
+        """Return which rows no filter refuses and are not closed in this cycle."""
+        if not self._closed.size:
+            return filters.feasible
+        is_open = filters.feasible.copy()
+        is_open[self._closed] = False
+        return is_open
 
     def _choose(
         self, view: CycleView, plan: Plan, index: int, filters: CompiledFilters
     ) -> tuple[int, Wait | Infeasible]:
-        feasible = filters.feasible
+        feasible = self._open(filters)
         if not feasible[feasible.argmax()]:  # as `not any()`, in a third of the time
             refused = filters.counts()
+            if feasible is not filters.feasible and filters.feasible.any():
+                refused[CLOSED] = int(np.count_nonzero(filters.feasible))
+                return -1, Wait(_in_words(refused, self._state.node_count), refused)
             if filters.could_ever_fit():
                 return -1, Wait(_in_words(refused, self._state.node_count), refused)
             return -1, Infeasible(_in_words(refused, self._state.node_count), refused)
@@ -147,15 +222,18 @@ class GreedyDecoder:
         explanation = None
         if self._explains:
             explanation = self._explain(plan, index, row, filters, policy_name, expected_s)
+        storage: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
         if shape.volumes:
-            self._reserve_storage(pending.key, filters.storage_to_assume(row))
+            storage = tuple(filters.storage_to_assume(row))
+            self._reserve_storage(pending.key, storage)
         self._state.apply(PodBound(BoundPod(pending.key, shape, gpus), node_name))
-        return Placed(pending.key, node_name, row, expected_s, gpus, explanation)
+        return Placed(pending.key, node_name, row, expected_s, gpus, explanation, storage)
 
     def _explain(
         self, plan: Plan, index: int, row: int, filters: CompiledFilters, policy_name: str, expected_s: float
     ) -> Explanation:
-        masked = np.where(filters.feasible, self._scores, -np.inf)
+        feasible = self._open(filters)
+        masked = np.where(feasible, self._scores, -np.inf)
         score = float(masked[row])
         masked[row] = -np.inf
         second = int(masked.argmax())
@@ -163,7 +241,7 @@ class GreedyDecoder:
         parts = sorted(plan.contributions(index, row).items(), key=lambda part: (-abs(part[1]), part[0]))
         return Explanation(
             policy=policy_name,
-            candidates=int(np.count_nonzero(filters.feasible)),
+            candidates=int(np.count_nonzero(feasible)),
             refused=filters.counts(),
             score=score,
             runner_up=self._state.node(second).name if has_second else None,

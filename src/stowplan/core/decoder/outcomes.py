@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stowplan.core.decoder.explanation import Explanation
+from stowplan.core.domain import PersistentVolume, PersistentVolumeClaim
 
 __all__ = ["Degraded", "Infeasible", "Lost", "Outcome", "Placed", "Wait"]
 
@@ -13,6 +14,9 @@ __all__ = ["Degraded", "Infeasible", "Lost", "Outcome", "Placed", "Wait"]
 @dataclass(frozen=True, slots=True)
 class Placed:
     """The task has a node and holds its resources there (assumed).
+
+    `storage` are the volumes and claims that it takes with the node, as they are to be: reserved for its
+    claims, or waiting for that node. Whoever binds the pod makes them so first.
 
     Next: the driver binds it; if that fails it reports the loss and the resources are given back.
     """
@@ -23,6 +27,7 @@ class Placed:
     expected_duration_s: float
     gpus: tuple[int, ...] = ()
     explanation: Explanation | None = None
+    storage: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ reports, and call `forget` when a binding failed. Time and randomness are argume
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from stowplan.core.decoder.greedy import Decoded
 from stowplan.core.domain import ClusterState, PendingTask, PodRemoved, PodShape, RunningTask
 from stowplan.core.engine.assumed import AssumedStorage
 from stowplan.core.policy.interface import CycleView, Plan, Policy
-from stowplan.errors import StowplanError
+from stowplan.errors import InternalError, StowplanError
 
 __all__ = ["CycleReport", "Engine"]
 
@@ -27,13 +27,20 @@ _CACHED_SHAPES = 8192
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """Outcomes of one cycle; every pending task is in exactly one of the three lists."""
+    """Outcomes of one cycle; every pending task is in exactly one of the four lists.
+
+    `deferred` were not decided on, because `limit` tasks had been looked at: they belong in the next cycle.
+    `closed` are the nodes that took no task.
+    """
 
     now_s: float
     placed: Sequence[tuple[PendingTask, Placed]]
     waiting: Sequence[tuple[PendingTask, Wait]]
     infeasible: Sequence[tuple[PendingTask, Infeasible]]
     degraded: Degraded | None = None
+    deferred: Sequence[PendingTask] = ()
+    limit: int | None = None
+    closed: tuple[str, ...] = ()
 
 
 class Engine:
@@ -60,26 +67,65 @@ class Engine:
         self._decoder = GreedyDecoder(state, self.filters_of, self._storage.reserve, explains=explains)
 
     def cycle(
-        self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask] | None = None
+        self,
+        now_s: float,
+        pending: Sequence[PendingTask],
+        running: Mapping[str, RunningTask] | None = None,
+        *,
+        limit: int | None = None,
+        closed: Collection[str] = (),
     ) -> CycleReport:
         """Decide on the pending tasks at time `now_s` and assume the placements in the state.
 
-        `pending` is in order of arrival. `running` tells policies what runs where; it may be left out for
-        policies that do not look.
+        Args:
+            now_s: the driver's time.
+            pending: the tasks, in order of arrival.
+            running: tells policies what runs where; it may be left out for policies that do not look.
+            limit: how many tasks may be looked at, for a driver that must not be held up; None: all.
+            closed: nodes that take no task in this cycle, whatever is free there.
 
         Raises:
-            StowplanError: the policy failed and there is no fallback.
+            StowplanError: the policy failed and there is no fallback; nothing is assumed then.
         """
         # 1. What may be known.
         view = CycleView(self.state, now_s, pending, self._rng, running if running is not None else {})
+        rows = [row for row in map(self.state.row, closed) if row >= 0]
         # 2. What the policy wants; a simpler policy when it fails.
         policy, plan, degraded = self._plan(view)
         # 3. What holds: constraints and live capacity, task by task.
-        decoded: Decoded = self._decoder.decode(view, plan, policy.name)
-        # 4. Bound the cache; shapes come and go with their workflows.
+        decoded: Decoded = self._decoder.decode(view, plan, policy.name, limit=limit, closed=rows)
+        # 4. What a policy left undone that failed over a task.
+        if decoded.error is not None:
+            degraded = self._fall_back(view, decoded, policy, limit, rows)
+        # 5. Bound the cache; shapes come and go with their workflows.
         if len(self._filters) > _CACHED_SHAPES:
             self._filters.clear()
-        return CycleReport(now_s, decoded.placed, decoded.waiting, decoded.infeasible, degraded)
+        return CycleReport(
+            now_s,
+            decoded.placed,
+            decoded.waiting,
+            decoded.infeasible,
+            degraded,
+            decoded.deferred,
+            limit,
+            tuple(sorted(closed)),
+        )
+
+    def predict_s(
+        self,
+        now_s: float,
+        task: PendingTask,
+        rows: Sequence[int],
+        running: Mapping[str, RunningTask] | None = None,
+    ) -> list[float]:
+        """Return how long the policy believes a task would run on each of `rows`, beside what runs there.
+
+        Raises:
+            StowplanError: the policy cannot tell.
+        """
+        view = CycleView(self.state, now_s, [task], self._rng, running if running is not None else {})
+        plan = self.policy.plan(view)
+        return [plan.expected_duration_s(0, row) for row in rows]
 
     def forget(self, key: str, reason: str) -> Lost:
         """Give back the resources of a placed task whose binding failed, and the storage that it reserved.
@@ -103,8 +149,31 @@ class Engine:
     def _plan(self, view: CycleView) -> tuple[Policy, Plan, Degraded | None]:
         try:
             return self.policy, self.policy.plan(view), None
-        except StowplanError as error:
+        except Exception as error:
             if self._fallback is None:
                 raise
-            degraded = Degraded(f"policy {self.policy.name}", str(error), self._fallback.name)
-            return self._fallback, self._fallback.plan(view), degraded
+            return self._fallback, self._fallback.plan(view), self._degraded(self.policy, error)
+
+    def _fall_back(
+        self, view: CycleView, decoded: Decoded, policy: Policy, limit: int | None, closed: list[int]
+    ) -> Degraded:
+        """Have the fallback decide on what is left of a cycle in which `policy` failed."""
+        error = decoded.error
+        if error is None:
+            raise InternalError("a policy that did not fail is to be replaced")
+        fallback = self._fallback
+        if fallback is not None and fallback is not policy:
+            left = None if limit is None else max(limit - len(decoded.placed), 1)
+            rest = CycleView(view.state, view.now_s, decoded.deferred, view.rng, view.running)
+            decoded.add(
+                self._decoder.decode(rest, fallback.plan(rest), fallback.name, limit=left, closed=closed)
+            )
+            if decoded.error is None:
+                return self._degraded(policy, error)
+            error = decoded.error
+        self._decoder.undo(decoded, self._storage.release)
+        raise error
+
+    def _degraded(self, policy: Policy, error: Exception) -> Degraded:
+        reason = str(error) if isinstance(error, StowplanError) else f"{type(error).__name__}: {error}"
+        return Degraded(f"policy {policy.name}", reason, self._fallback.name if self._fallback else "")
