@@ -41,9 +41,11 @@ class WorkflowProgress:
         unfinished_parents: int32 (tasks,).
         remaining_work_s: expected seconds of all tasks that have not ended, summed.
         upward_rank_s: float64 (tasks,); longest expected path from each task to an exit, itself included.
+        changes: how often a task changed its status; whoever keeps copies compares it.
     """
 
     __slots__ = (
+        "changes",
         "key",
         "open_tasks",
         "remaining_work_s",
@@ -66,6 +68,7 @@ class WorkflowProgress:
         self.remaining_work_s = float(workflow.expected_s.sum())
         self.upward_rank_s = workflow.upward_ranks()
         self.open_tasks = len(workflow)
+        self.changes = 0
 
     @property
     def is_finished(self) -> bool:
@@ -81,6 +84,7 @@ class WorkflowProgress:
         """Return the entry tasks, now pending."""
         entries = [index for index, above in enumerate(self.workflow.parents) if not above]
         self.status[entries] = TaskStatus.PENDING
+        self.changes += 1
         return entries
 
     def running(self, index: int) -> None:
@@ -108,6 +112,7 @@ class WorkflowProgress:
         if self.status.item(index) not in (_PENDING, _RUNNING):
             raise StateConflict(self._story(index, _FAILED))
         self.status[index] = _FAILED
+        self.changes += 1
         self._close(index)
         skipped: list[int] = []
         stack = list(self.workflow.children[index])
@@ -124,6 +129,7 @@ class WorkflowProgress:
         if self.status.item(index) != expected:
             raise StateConflict(self._story(index, to))
         self.status[index] = to
+        self.changes += 1
 
     def _close(self, index: int) -> None:
         self.open_tasks -= 1

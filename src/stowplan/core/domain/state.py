@@ -7,7 +7,7 @@ of a removed node is reused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import TypeVar
@@ -123,6 +123,7 @@ class ClusterState:
         self.nominations = Nominations()
         self.namespaces: dict[str, Labels] = {}
         self.is_frozen = False
+        self.tap: Callable[[ClusterEvent], None] | None = None  # told of every event that was applied
         self._row_of: dict[str, int] = {}
         self._free_rows: list[int] = list(range(self.capacity - 1, -1, -1))
         self._taint_set_id_of: dict[tuple[Taint, ...], int] = {(): 0}
@@ -141,6 +142,11 @@ class ClusterState:
     def sequence(self) -> int:
         """Number of changes so far; pass it to `changes_since` later."""
         return self._journal_start + len(self._journal)
+
+    @property
+    def free_rows(self) -> Sequence[int]:
+        """Rows without a node; new nodes take the last."""
+        return self._free_rows
 
     def row(self, node_name: str) -> int:
         """Return the row of a node, or −1 when there is none of that name."""
@@ -239,6 +245,8 @@ class ClusterState:
             case StorageRemoved():
                 self.storage.remove(event.kind, event.name)
                 self._note(Change(ChangeKind.STORAGE, -1))
+        if self.tap is not None:
+            self.tap(event)
 
     def _note(self, change: Change) -> None:
         self._journal.append(change)
