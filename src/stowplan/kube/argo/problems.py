@@ -29,6 +29,11 @@ class Problem:
         """Return the fault as one sentence."""
         return f"{self.path} is {self.value}; {self.mend}"
 
+    @property
+    def is_lack(self) -> bool:
+        """Whether an object that it refers to is not there; it may come later, or be only unknown here."""
+        return self.path.lower().endswith("templateref.name") and self.mend.endswith("create it")
+
 
 class MalformedWorkflow(InvalidWorkflow):
     """An Argo object that cannot run. `problems` holds every fault, in the order of the manifest."""

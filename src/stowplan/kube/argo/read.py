@@ -61,6 +61,11 @@ def _opened(
     return problems, resolver, dags, base
 
 
+def _too_deep(own: ArgoObject) -> MalformedWorkflow:
+    fault = Problem(own.spec_path, "nested too deep", "write templates of their own instead of inline ones")
+    return MalformedWorkflow(own.title, (fault,))
+
+
 def check_object(
     own: ArgoObject, source: TemplateSource | None = None, settings: ControllerSettings | None = None
 ) -> None:
@@ -69,7 +74,10 @@ def check_object(
     Raises:
         MalformedWorkflow: the controller would refuse it; all faults are told.
     """
-    _opened(own, source, settings or ControllerSettings())
+    try:
+        _opened(own, source, settings or ControllerSettings())
+    except RecursionError as error:
+        raise _too_deep(own) from error
 
 
 def read_graph(
@@ -110,10 +118,7 @@ def read_graph(
         builder.workflow(base)
         problems.raise_any()
     except RecursionError as error:
-        fault = Problem(
-            own.spec_path, "nested too deep", "write templates of their own instead of inline ones"
-        )
-        raise MalformedWorkflow(own.title, (fault,)) from error
+        raise _too_deep(own) from error
     parallelism = spec.get("parallelism")
     needs_agent = any(node.kind is NodeKind.AGENT for node in builder.nodes)
     return TaskGraph(

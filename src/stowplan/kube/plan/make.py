@@ -9,7 +9,6 @@ from __future__ import annotations
 from stowplan.kube.argo import (
     ArgoObject,
     MalformedWorkflow,
-    Problem,
     TaskGraph,
     TemplateSource,
     check_object,
@@ -112,16 +111,12 @@ def _check(own: ArgoObject, source: TemplateSource | None, options: PlanOptions)
     try:
         check_object(own, source, options.settings)
     except MalformedWorkflow as error:
-        lacks = tuple(problem for problem in error.problems if _is_lack(problem))
-        others = tuple(problem for problem in error.problems if not _is_lack(problem))
+        lacks = tuple(problem for problem in error.problems if problem.is_lack)
+        others = tuple(problem for problem in error.problems if not problem.is_lack)
         if others:
             raise MalformedWorkflow(error.owner, others) from None
         return tuple(f"{problem.path} is {problem.value}" for problem in lacks)
     return ()
-
-
-def _is_lack(problem: Problem) -> bool:
-    return problem.path.lower().endswith("templateref.name") and problem.mend.endswith("create it")
 
 
 def _graph(drafting: Drafting, source: TemplateSource | None) -> TaskGraph | None:
