@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from stowplan import __version__
+from stowplan.cli.options import Output, OutputFormat
+from stowplan.cli.services import config_app, serve_app, status
 from stowplan.cli.terminal import write
 
 __all__ = ["app"]
@@ -21,14 +23,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+app.add_typer(serve_app, name="serve")
+app.add_typer(config_app, name="config")
+app.command()(status)
+
 _DEFAULT_OUT = Path("out")
-
-
-class OutputFormat(StrEnum):
-    """How an answer is written."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class PlanOutput(StrEnum):
@@ -207,9 +206,7 @@ def feasible(
     rules: Annotated[
         Path | None, typer.Option("--rules", metavar="FILE", help="The operator's rule table (YAML).")
     ] = None,
-    output: Annotated[
-        OutputFormat, typer.Option("--output", "-o", help="How the answer is written.")
-    ] = OutputFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say which nodes can take a pod, and why not the others.
 
