@@ -21,7 +21,7 @@ from stowplan.core.constraints import (
 from stowplan.core.constraints.interpod import InterPodAffinity
 from stowplan.core.domain import LabelSelector, Operator, Requirement, TaintEffect
 from stowplan.core.policy.kube import preferences
-from stowplan.kube.manifest import load, pods, storage
+from stowplan.kube.manifest import pods, storage
 from testbed.differential.oracle import Oracle
 from testbed.differential.run import run_chunk
 from testbed.errors import MissingPrerequisite
@@ -66,17 +66,15 @@ def one_domain() -> AbstractContextManager[object]:
 
 
 def any_phase() -> AbstractContextManager[object]:
-    readers = {"PersistentVolume": lambda *a: dataclasses.replace(storage.read_volume(*a), is_available=True)}
-    return patch.dict(load._STORAGE_READERS, readers)
+    right = storage.STORAGE_READERS["PersistentVolume"]
+    wrong = {"PersistentVolume": lambda *a: dataclasses.replace(right(*a), is_available=True)}
+    return patch.dict(storage.STORAGE_READERS, wrong)
 
 
 def everywhere_room() -> AbstractContextManager[object]:
-    readers = {
-        "CSIStorageCapacity": lambda *a: dataclasses.replace(
-            storage.read_capacity(*a), node_topology=LabelSelector()
-        )
-    }
-    return patch.dict(load._STORAGE_READERS, readers)
+    right = storage.STORAGE_READERS["CSIStorageCapacity"]
+    wrong = {"CSIStorageCapacity": lambda *a: dataclasses.replace(right(*a), node_topology=LabelSelector())}
+    return patch.dict(storage.STORAGE_READERS, wrong)
 
 
 FAULTS: dict[str, tuple[str, Fault]] = {

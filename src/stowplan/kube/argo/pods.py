@@ -299,7 +299,7 @@ class PodMaker:
 
     def _shape(self, pod: Json, template: str) -> PodShape:
         cursor = Cursor(pod, f"the pod of template {template!r}")
-        shape = read_pod_shape(self._namespace, self._name or template, cursor, {}, 0)
+        shape = read_pod_shape(self._namespace, self._name or template, cursor)
         return dataclasses.replace(shape, template=template)
 
 

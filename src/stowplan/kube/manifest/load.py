@@ -7,57 +7,36 @@ whether or not they are among the objects. Kinds that mean nothing to placement 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from stowplan.core.domain import (
-    BoundPod,
-    ClusterState,
-    NamespaceSet,
-    NodeSet,
-    PodBound,
-    PodNominated,
-    PodShape,
-    StorageSet,
-)
-from stowplan.core.domain.events import StorageObject
+from stowplan.core.domain import ClusterState, NodeSet, PodBound, PodNominated, PodShape, StorageSet
 from stowplan.errors import InvalidObject
+from stowplan.kube.manifest.context import ShapeContext, read_needs, read_priority_class
 from stowplan.kube.manifest.cursor import Cursor
-from stowplan.kube.manifest.nodes import read_namespace, read_node
-from stowplan.kube.manifest.owners import OWNER_KINDS, default_spread_selector
+from stowplan.kube.manifest.nodes import implied_namespace, read_namespace, read_node
+from stowplan.kube.manifest.owners import OWNER_KINDS, owner_selector
 from stowplan.kube.manifest.pods import read_pod_shape
+from stowplan.kube.manifest.standing import ENDED_PHASES, standing
 from stowplan.kube.manifest.storage import (
+    STORAGE_READERS,
     default_class,
-    read_attachment,
-    read_capacity,
     read_claim,
-    read_class,
-    read_csi_driver,
-    read_csi_node,
-    read_volume,
+    with_default_class,
 )
 
 __all__ = ["LoadedObjects", "PendingPod", "load_objects"]
 
 _NAMESPACED: Final = ("Pod", "PersistentVolumeClaim", "CSIStorageCapacity", *OWNER_KINDS)
-_STORAGE_READERS: Final[dict[str, Callable[[str, Cursor], StorageObject]]] = {
-    "PersistentVolume": read_volume,
-    "StorageClass": read_class,
-    "CSINode": read_csi_node,
-    "CSIDriver": read_csi_driver,
-    "CSIStorageCapacity": read_capacity,
-    "VolumeAttachment": read_attachment,
-}
 _USED: Final = (
     "Node",
     "Pod",
     "Namespace",
     "PriorityClass",
     "PersistentVolumeClaim",
-    *_STORAGE_READERS,
+    *STORAGE_READERS,
     *OWNER_KINDS,
 )
 _GROUPS: Final = {
@@ -170,45 +149,56 @@ def _load_namespaces(state: ClusterState, found: dict[str, list[_Object]]) -> No
         state.apply(read_namespace(item.name, item.cursor))
     implied = {"default", *(item.namespace for kind in _NAMESPACED for item in found[kind])}
     for name in sorted(implied - state.namespaces.keys()):
-        state.apply(NamespaceSet(name, (("kubernetes.io/metadata.name", name),)))
+        state.apply(implied_namespace(name))
 
 
 def _load_storage(state: ClusterState, found: dict[str, list[_Object]]) -> None:
-    for kind, read in _STORAGE_READERS.items():
+    for kind, read in STORAGE_READERS.items():
         for item in found[kind]:
             state.apply(StorageSet(read(item.full_name, item.cursor)))
-    classes = [(state.storage.classes[item.name], item.cursor) for item in found["StorageClass"]]
+    classes = [
+        (state.storage.classes[item.name], item.cursor["metadata"]["creationTimestamp"].text())
+        for item in found["StorageClass"]
+    ]
     default = default_class(classes)
     for item in found["PersistentVolumeClaim"]:
-        claim = read_claim(item.namespace, item.name, item.cursor, default_class_name=default)
-        state.apply(StorageSet(claim))
+        claim = read_claim(item.namespace, item.name, item.cursor)
+        state.apply(StorageSet(with_default_class(claim, default)))
+
+
+def _context(found: dict[str, list[_Object]]) -> ShapeContext:
+    context = ShapeContext()
+    for item in found["PriorityClass"]:
+        value, is_default = read_priority_class(item.cursor)
+        context.priorities.set(item.name, value, is_default=is_default)
+    for kind in OWNER_KINDS:
+        for item in found[kind]:
+            context.owners.set(kind, item.namespace, item.name, owner_selector(kind, item.cursor))
+    return context
 
 
 def _load_pods(state: ClusterState, found: dict[str, list[_Object]]) -> Iterator[PendingPod]:
-    priorities = {item.name: item.cursor["value"].integer() for item in found["PriorityClass"]}
-    defaults = [
-        priorities[item.name] for item in found["PriorityClass"] if item.cursor["globalDefault"].flag()
-    ]
-    default_priority = min(defaults, default=0)
-    owners = {(kind, item.namespace, item.name): item.cursor for kind in OWNER_KINDS for item in found[kind]}
+    context = _context(found)
     for item in found["Pod"]:
-        cursor = item.cursor
-        node_name = cursor["spec"]["nodeName"].text()
-        is_deleting = cursor["metadata"]["deletionTimestamp"].is_set
-        shape = read_pod_shape(item.namespace, item.name, cursor, priorities, default_priority)
-        if owners:
-            selector = default_spread_selector(item.namespace, cursor, owners)
-            shape = dataclasses.replace(shape, default_spread_selector=selector)
-        if cursor["status"]["phase"].text() in ("Succeeded", "Failed"):
-            continue
-        uid = cursor["metadata"]["uid"].text()
-        if not node_name:
-            if not is_deleting:
-                nominated = cursor["status"]["nominatedNodeName"].text()
-                if nominated:
-                    shape = dataclasses.replace(shape, own_nomination=item.full_name)
-                    state.apply(PodNominated(BoundPod(item.full_name, shape, uid=uid), nominated))
-                yield PendingPod(item.full_name, shape, uid)
-        elif state.row(node_name) >= 0:
-            pod = BoundPod(item.full_name, shape, is_terminating=is_deleting, uid=uid)
-            state.apply(PodBound(pod, node_name))
+        metadata, spec, status = (item.cursor[part] for part in ("metadata", "spec", "status"))
+        node_name, nominated = spec["nodeName"].text(), status["nominatedNodeName"].text()
+        phase, uid = status["phase"].text(), metadata["uid"].text()
+        is_deleting = metadata["deletionTimestamp"].is_set
+        shape = context.complete(
+            read_pod_shape(item.namespace, item.name, item.cursor),
+            read_needs(item.cursor),
+            own_nomination=item.full_name if nominated and not node_name else "",
+        )
+        event = standing(
+            item.full_name,
+            shape,
+            uid=uid,
+            phase=phase,
+            node_name=node_name,
+            nominated_node=nominated,
+            is_deleting=is_deleting,
+        )
+        if isinstance(event, PodNominated) or (isinstance(event, PodBound) and state.row(node_name) >= 0):
+            state.apply(event)
+        if not (node_name or is_deleting or phase in ENDED_PHASES):
+            yield PendingPod(item.full_name, shape, uid)

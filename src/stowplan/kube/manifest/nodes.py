@@ -19,7 +19,7 @@ from stowplan.core.domain import (
 )
 from stowplan.kube.manifest.cursor import Cursor
 
-__all__ = ["read_namespace", "read_node"]
+__all__ = ["implied_namespace", "read_namespace", "read_node"]
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -27,6 +27,11 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 def read_namespace(name: str, cursor: Cursor) -> NamespaceSet:
     """Return a namespace; the API server gives each the label with its name."""
     return NamespaceSet(name, freeze_labels({**cursor["metadata"]["labels"].label_map(), _NAME_LABEL: name}))
+
+
+def implied_namespace(name: str) -> NamespaceSet:
+    """Return a namespace that objects are in although it is not among them."""
+    return NamespaceSet(name, ((_NAME_LABEL, name),))
 
 
 def read_node(name: str, cursor: Cursor) -> Node:

@@ -57,10 +57,12 @@ _TEMPLATE_LABELS: Final = ("workflows.argoproj.io/template", "workflows.argoproj
 _NO_AMOUNTS: Final[Mapping[str, Fraction]] = {}
 
 
-def read_pod_shape(
-    namespace: str, name: str, cursor: Cursor, priorities: Mapping[str, int], default_priority: int
-) -> PodShape:
-    """Return the shape of a pod; `spec.nodeName` is not part of it (a pod that has one is bound)."""
+def read_pod_shape(namespace: str, name: str, cursor: Cursor) -> PodShape:
+    """Return the shape of a pod as far as it says itself; `ShapeContext.complete` adds the rest.
+
+    `spec.nodeName` is not part of it (a pod that has one is bound). The priority is 0 where it is left to a
+    class.
+    """
     spec = cursor["spec"]
     labels = cursor["metadata"]["labels"].label_map()
     affinity = spec["affinity"]
@@ -113,20 +115,13 @@ def read_pod_shape(
         resource_claims=tuple(
             item["name"].required_text("name the claim") for item in spec["resourceClaims"].items()
         ),
-        priority=_priority(spec, priorities, default_priority),
+        priority=spec["priority"].integer(),
         scheduler_name=spec["schedulerName"].text() or "default-scheduler",
         host_network=on_host,
         required_features=_required_features(spec, [*init_containers, *containers]),
         template=next((labels[key] for key in _TEMPLATE_LABELS if key in labels), ""),
         pending_score=pending_score,
     )
-
-
-def _priority(spec: Cursor, priorities: Mapping[str, int], default: int) -> int:
-    if spec["priority"].is_set:
-        return spec["priority"].integer()
-    class_name = spec["priorityClassName"].text()
-    return priorities.get(class_name, default) if class_name else default
 
 
 def _toleration(cursor: Cursor) -> Toleration:

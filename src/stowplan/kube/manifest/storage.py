@@ -7,7 +7,8 @@ fact).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from stowplan.core.domain import (
@@ -21,19 +22,16 @@ from stowplan.core.domain import (
     StorageClass,
     VolumeAttachment,
 )
+from stowplan.core.domain.events import StorageObject
 from stowplan.kube.manifest.cursor import Cursor
 from stowplan.kube.manifest.migration import migrated_affinity, migrated_volume
 from stowplan.kube.manifest.selectors import label_selector, node_terms, topology_terms
 
 __all__ = [
+    "STORAGE_READERS",
     "default_class",
-    "read_attachment",
-    "read_capacity",
     "read_claim",
-    "read_class",
-    "read_csi_driver",
-    "read_csi_node",
-    "read_volume",
+    "with_default_class",
 ]
 
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
@@ -58,7 +56,7 @@ def _access_modes(cursor: Cursor) -> tuple[AccessMode, ...]:
     return tuple(AccessMode(item.one_of(tuple(AccessMode))) for item in cursor["accessModes"].items())
 
 
-def read_volume(name: str, cursor: Cursor) -> PersistentVolume:
+def _read_volume(name: str, cursor: Cursor) -> PersistentVolume:
     """Return a PersistentVolume."""
     spec = cursor["spec"]
     reference = spec["claimRef"]
@@ -90,15 +88,10 @@ def read_volume(name: str, cursor: Cursor) -> PersistentVolume:
     )
 
 
-def read_claim(
-    namespace: str, name: str, cursor: Cursor, *, default_class_name: str | None
-) -> PersistentVolumeClaim:
-    """Return a PersistentVolumeClaim; one without a class gets the default class while it is unbound."""
+def read_claim(namespace: str, name: str, cursor: Cursor) -> PersistentVolumeClaim:
+    """Return a PersistentVolumeClaim as it says itself; `with_default_class` adds the rest."""
     spec, metadata = cursor["spec"], cursor["metadata"]
     volume = spec["volumeName"].text()
-    class_name = _class_name(cursor)
-    if class_name is None and not volume:
-        class_name = default_class_name
     request = spec["resources"]["requests"]["storage"]
     owners = [owner for owner in metadata["ownerReferences"].items() if owner["controller"].flag()]
     return PersistentVolumeClaim(
@@ -106,7 +99,7 @@ def read_claim(
         name=name,
         access_modes=_access_modes(spec),
         request_bytes=request.whole_quantity() if request.is_set else 0,
-        storage_class=class_name,
+        storage_class=_class_name(cursor),
         volume=volume,
         is_fully_bound=bool(volume) and metadata["annotations"][_BIND_COMPLETED].is_set,
         is_lost=cursor["status"]["phase"].one_of(_CLAIM_PHASES) == "Lost",
@@ -120,7 +113,14 @@ def read_claim(
     )
 
 
-def read_class(name: str, cursor: Cursor) -> StorageClass:
+def with_default_class(claim: PersistentVolumeClaim, default: str | None) -> PersistentVolumeClaim:
+    """Return a claim with the default class, if it has no class and is unbound."""
+    if claim.storage_class is not None or claim.volume or default is None:
+        return claim
+    return dataclasses.replace(claim, storage_class=default)
+
+
+def _read_class(name: str, cursor: Cursor) -> StorageClass:
     """Return a StorageClass; binding is immediate unless it says otherwise."""
     annotations = cursor["metadata"]["annotations"]
     return StorageClass(
@@ -132,20 +132,19 @@ def read_class(name: str, cursor: Cursor) -> StorageClass:
     )
 
 
-def default_class(classes: Iterable[tuple[StorageClass, Cursor]]) -> str | None:
-    """Return the name of the default class: the newest of those marked, then the first by name."""
-    marked = [
-        (cursor["metadata"]["creationTimestamp"].text(), one.name)
-        for one, cursor in classes
-        if one.is_default
-    ]
+def default_class(classes: Iterable[tuple[StorageClass, str]]) -> str | None:
+    """Return the name of the default class: the newest of those marked, then the first by name.
+
+    Each class comes with its `creationTimestamp`.
+    """
+    marked = [(created, one.name) for one, created in classes if one.is_default]
     if not marked:
         return None
     newest = max(created for created, _ in marked)
     return min(name for created, name in marked if created == newest)
 
 
-def read_csi_node(name: str, cursor: Cursor) -> CsiNode:
+def _read_csi_node(name: str, cursor: Cursor) -> CsiNode:
     """Return a CSINode: its drivers with their limits."""
     migrated = cursor["metadata"]["annotations"][_MIGRATED_PLUGINS].text()
     return CsiNode(
@@ -161,7 +160,7 @@ def read_csi_node(name: str, cursor: Cursor) -> CsiNode:
     )
 
 
-def read_csi_driver(name: str, cursor: Cursor) -> CsiDriver:
+def _read_csi_driver(name: str, cursor: Cursor) -> CsiDriver:
     """Return a CSIDriver."""
     return CsiDriver(
         name=name,
@@ -170,7 +169,7 @@ def read_csi_driver(name: str, cursor: Cursor) -> CsiDriver:
     )
 
 
-def read_capacity(name: str, cursor: Cursor) -> CsiCapacity:
+def _read_capacity(name: str, cursor: Cursor) -> CsiCapacity:
     """Return a CSIStorageCapacity."""
     capacity, maximum = cursor["capacity"], cursor["maximumVolumeSize"]
     return CsiCapacity(
@@ -182,7 +181,7 @@ def read_capacity(name: str, cursor: Cursor) -> CsiCapacity:
     )
 
 
-def read_attachment(name: str, cursor: Cursor) -> VolumeAttachment:
+def _read_attachment(name: str, cursor: Cursor) -> VolumeAttachment:
     """Return a VolumeAttachment."""
     spec = cursor["spec"]
     return VolumeAttachment(
@@ -191,3 +190,14 @@ def read_attachment(name: str, cursor: Cursor) -> VolumeAttachment:
         attacher=spec["attacher"].text(),
         volume=spec["source"]["persistentVolumeName"].text(),
     )
+
+
+STORAGE_READERS: Final[dict[str, Callable[[str, Cursor], StorageObject]]] = {
+    "PersistentVolume": _read_volume,
+    "StorageClass": _read_class,
+    "CSINode": _read_csi_node,
+    "CSIDriver": _read_csi_driver,
+    "CSIStorageCapacity": _read_capacity,
+    "VolumeAttachment": _read_attachment,
+}
+"""Readers by kind, of all but claims."""
