@@ -19,6 +19,7 @@ from stowplan.core.domain import (
     GpuRequest,
     Hardware,
     HostPort,
+    NamespaceRemoved,
     NamespaceSet,
     Node,
     NodeRemoved,
@@ -152,16 +153,27 @@ def test_a_refused_event_changes_nothing() -> None:
         assert "new" not in state.labels
 
 
+def test_a_namespace_is_removed_once() -> None:
+    state = state_of()
+    state.apply(NamespaceSet("team", (("color", "red"),)))
+    state.apply(NamespaceRemoved("team"))
+    assert state.namespaces == {}
+    with pytest.raises(StateConflict, match="namespace 'team' is not known"):
+        state.apply(NamespaceRemoved("team"))
+
+
 def test_the_journal_tells_which_rows_changed() -> None:
     state = state_of(node("n1"), node("n2"))
     start = state.sequence
     bound = shape(host_ports=(HostPort("TCP", "127.0.0.1", 80),))
     state.apply(PodBound(BoundPod("p", bound), "n2"))
     state.apply(NamespaceSet("team", ()))
+    state.apply(NamespaceRemoved("team"))
     changes = state.changes_since(start)
     assert changes is not None
     assert [(change.kind, change.row) for change in changes] == [
         (ChangeKind.POD, state.row("n2")),
+        (ChangeKind.NAMESPACE, -1),
         (ChangeKind.NAMESPACE, -1),
     ]
     assert changes[0].shape is bound

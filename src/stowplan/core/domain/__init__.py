@@ -6,6 +6,7 @@ from stowplan.core.domain.disruption import DisruptionBudget
 from stowplan.core.domain.events import (
     BoundPod,
     ClusterEvent,
+    NamespaceRemoved,
     NamespaceSet,
     NodeRemoved,
     NodeSet,
@@ -115,6 +116,7 @@ __all__ = [
     "LabelColumn",
     "LabelSelector",
     "Labels",
+    "NamespaceRemoved",
     "NamespaceSet",
     "Node",
     "NodeAffinity",

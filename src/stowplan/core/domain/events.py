@@ -24,6 +24,7 @@ from stowplan.core.domain.volumes import (
 __all__ = [
     "BoundPod",
     "ClusterEvent",
+    "NamespaceRemoved",
     "NamespaceSet",
     "NodeRemoved",
     "NodeSet",
@@ -111,6 +112,13 @@ class NamespaceSet:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceRemoved:
+    """A namespace is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class StorageSet:
     """A storage object appeared or changed."""
 
@@ -133,6 +141,7 @@ ClusterEvent = (
     | PodNominated
     | NominationRemoved
     | NamespaceSet
+    | NamespaceRemoved
     | StorageSet
     | StorageRemoved
 )

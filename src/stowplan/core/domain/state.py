@@ -19,6 +19,7 @@ from stowplan.core.domain.columns import ABSENT, LabelColumn
 from stowplan.core.domain.events import (
     BoundPod,
     ClusterEvent,
+    NamespaceRemoved,
     NamespaceSet,
     NodeRemoved,
     NodeSet,
@@ -236,9 +237,8 @@ class ClusterState:
                 self._set_node(event.node)
             case NodeRemoved():
                 self._remove_node(event.name)
-            case NamespaceSet():
-                self.namespaces[event.name] = event.labels
-                self._note(Change(ChangeKind.NAMESPACE, -1))
+            case NamespaceSet() | NamespaceRemoved():
+                self._change_namespaces(event)
             case StorageSet():
                 self.storage.set(event.item)
                 self._note(Change(ChangeKind.STORAGE, -1))
@@ -368,6 +368,13 @@ class ClusterState:
         self.gpu_model_ids[row] = ABSENT
         self._free_rows.append(row)
         self._note(Change(ChangeKind.NODE, row))
+
+    def _change_namespaces(self, event: NamespaceSet | NamespaceRemoved) -> None:
+        if isinstance(event, NamespaceSet):
+            self.namespaces[event.name] = event.labels
+        elif self.namespaces.pop(event.name, None) is None:
+            raise StateConflict(f"namespace {event.name!r} is not known; it cannot be removed")
+        self._note(Change(ChangeKind.NAMESPACE, -1))
 
     def _clear_description(self, row: int) -> None:
         old = self.node(row)
