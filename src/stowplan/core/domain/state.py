@@ -239,11 +239,8 @@ class ClusterState:
                 self._remove_node(event.name)
             case NamespaceSet() | NamespaceRemoved():
                 self._change_namespaces(event)
-            case StorageSet():
-                self.storage.set(event.item)
-                self._note(Change(ChangeKind.STORAGE, -1))
-            case StorageRemoved():
-                self.storage.remove(event.kind, event.name)
+            case StorageSet() | StorageRemoved():
+                self.storage.change(event)
                 self._note(Change(ChangeKind.STORAGE, -1))
         if self.tap is not None:
             self.tap(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stowplan.core.domain.events import StorageObject
+from stowplan.core.domain.events import StorageObject, StorageRemoved, StorageSet
 from stowplan.core.domain.volumes import (
     CsiCapacity,
     CsiDriver,
@@ -38,6 +38,17 @@ class StorageIndex:
         for name in self.__slots__:
             setattr(other, name, getattr(self, name).copy())
         return other
+
+    def change(self, event: StorageSet | StorageRemoved) -> None:
+        """Add, replace or remove an object.
+
+        Raises:
+            StateConflict: the object to remove is not there.
+        """
+        if isinstance(event, StorageSet):
+            self.set(event.item)
+        else:
+            self.remove(event.kind, event.name)
 
     def set(self, item: StorageObject) -> None:
         """Add or replace an object."""
