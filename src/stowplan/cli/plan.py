@@ -14,7 +14,7 @@ from stowplan.cli.documents import read_documents
 from stowplan.cli.exit_codes import BAD_INPUT
 from stowplan.cli.terminal import say, write
 from stowplan.cli.yaml_text import yaml_text
-from stowplan.core.domain import ClassKey, milli_value, value
+from stowplan.core.domain import milli_value, value
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.kube.argo import ArgoObject, MalformedWorkflow, Shelf, is_argo_object, open_object
 from stowplan.kube.plan import (
@@ -25,9 +25,10 @@ from stowplan.kube.plan import (
     Preference,
     Referencing,
     Requests,
+    history_of,
     plan_object,
 )
-from stowplan.observe.history import DurationModel, HistoryStore, Source
+from stowplan.observe.history import DurationModel, HistoryStore
 
 __all__ = ["PlanRequest", "run_plan"]
 
@@ -149,15 +150,9 @@ def _history(url: str) -> History:
         raise InvalidFile(f"--history {url}: there is no file {file}; name the history of the scheduler")
     store = HistoryStore.open(url)
     try:
-        model = DurationModel(store.observations(time.time()))
+        return history_of(DurationModel(store.observations(time.time())))
     finally:
         store.close()
-
-    def expected_s(key: ClassKey) -> float | None:
-        expected = model.expected(key)
-        return None if expected.source is Source.NOTHING else expected.expected_s
-
-    return History(expected_s)
 
 
 def _opened(documents: Sequence[tuple[Any, str]], complaints: list[str]) -> dict[int, ArgoObject]:

@@ -9,6 +9,7 @@ An author's own settings win and are told of; unknown fields and their order sta
 is empty. Nothing here does I/O or reads a clock.
 """
 
+from stowplan.kube.plan.learned import history_of
 from stowplan.kube.plan.make import plan_object
 from stowplan.kube.plan.options import (
     DEFAULT_REQUESTS,
@@ -40,5 +41,6 @@ __all__ = [
     "Preference",
     "Referencing",
     "Requests",
+    "history_of",
     "plan_object",
 ]

@@ -1,0 +1,85 @@
+"""What earlier runs tell, fitted again and again in the background.
+
+Reading the history and fitting to it takes seconds where the history is long, so it happens in a thread, and
+the pause after it is long enough to keep it to a twentieth of a core. What was fitted last holds until the
+next fit is done, or for as long as the history cannot be read; `error` says so then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from stowplan.errors import StowplanError
+from stowplan.kube.plan import History, history_of
+from stowplan.observe.history import DurationModel, HistoryStore
+
+__all__ = ["Expectations"]
+
+_log = structlog.get_logger(__name__)
+_MOST_SHARE: Final = 0.05  # of a core
+
+
+class Expectations:
+    """The history at a URL, as plans take it. Without a URL nothing is known."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        refit_s: float,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Fit to the history at `url` about every `refit_s` seconds, once `run` runs."""
+        self._url = url
+        self._refit_s = refit_s
+        self._wall = wall
+        self._monotonic = monotonic
+        self._store: HistoryStore | None = None
+        self._history = History()
+        self.error = ""
+        self.classes = 0
+
+    @property
+    def history(self) -> History:
+        """What is known now."""
+        return self._history
+
+    async def run(self) -> None:
+        """Fit until cancelled."""
+        if not self._url:
+            return
+        try:
+            while True:
+                began_s = self._monotonic()
+                await self.refit()
+                took_s = self._monotonic() - began_s
+                await asyncio.sleep(max(self._refit_s, took_s / _MOST_SHARE))
+        finally:
+            if self._store is not None:
+                await asyncio.shield(asyncio.to_thread(self._store.close))
+
+    async def refit(self) -> None:
+        """Fit once; if the history cannot be read, what was known stays."""
+        try:
+            model = await asyncio.to_thread(self._fit)
+        except StowplanError as error:
+            if str(error) != self.error:
+                _log.warning("history cannot be read", reason=str(error))
+            self.error = str(error)
+            return
+        if self.error:
+            _log.info("history can be read again")
+        self.error = ""
+        self.classes = len(model)
+        self._history = history_of(model)
+
+    def _fit(self) -> DurationModel:
+        if self._store is None:
+            self._store = HistoryStore.open(self._url)
+        return DurationModel(self._store.observations(self._wall()))

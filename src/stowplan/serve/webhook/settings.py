@@ -1,0 +1,158 @@
+"""The configuration of the webhook: where it listens, what it may write, how patient it is.
+
+The mode is the scheduler's (`scheduler.mode`): what is written on a workflow must fit who places its pods.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+
+from stowplan.core.domain import milli_value, value
+from stowplan.errors import InvalidInput
+from stowplan.kube.argo import ControllerSettings
+from stowplan.kube.plan import Mode, PlanOptions, Preference, Referencing, Requests
+from stowplan.serve.scheduler.interface import Mode as SchedulerMode
+
+__all__ = ["ControllerConfig", "PlanConfig", "PreferenceConfig", "RequestsConfig", "WebhookConfig"]
+
+_PLANNED_AS: Final = {
+    SchedulerMode.BINDER: Mode.BINDER,
+    SchedulerMode.GATE: Mode.GATE,
+    SchedulerMode.EXTENDER: Mode.EXTENDER,
+    SchedulerMode.SHADOW: Mode.BINDER,  # what it would write if it were to place the pods itself
+}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RequestsConfig(_Section):
+    """What containers ask for that ask for nothing and have no history."""
+
+    cpu: str = "100m"
+    memory: str = "128Mi"
+
+
+class PreferenceConfig(_Section):
+    """Nodes that are preferred: those with one of these values of a label."""
+
+    label: str
+    values: tuple[str, ...]
+    weight: int = 50
+
+
+class ControllerConfig(_Section):
+    """What Argo's controller is configured with, as far as it matters here.
+
+    Where not said otherwise, by its ConfigMap `workflow-controller-configmap`.
+
+    Attributes:
+        template_referencing: `workflowRestrictions.templateReferencing`.
+        allowed_fields: `WORKFLOW_USER_OVERRIDE_ALLOWLIST` of its environment.
+        workflow_defaults: `workflowDefaults.spec`.
+        main_container: `mainContainer`.
+        executor_resources: `executor.resources`.
+        instance_id: `instanceID`.
+    """
+
+    template_referencing: Referencing = Referencing.NONE
+    allowed_fields: tuple[str, ...] = ()
+    workflow_defaults: dict[str, Any] = Field(default_factory=dict[str, Any])
+    main_container: dict[str, Any] = Field(default_factory=dict[str, Any])
+    executor_resources: dict[str, Any] = Field(default_factory=dict[str, Any])
+    instance_id: str = ""
+
+    def settings(self) -> ControllerSettings:
+        """Return the settings as readers of workflows take them."""
+        return ControllerSettings(
+            executor_resources=self.executor_resources,
+            main_container=self.main_container,
+            workflow_defaults=self.workflow_defaults,
+            instance_id=self.instance_id,
+        )
+
+
+class PlanConfig(_Section):
+    """What may be written on workflows; see `stowplan plan`.
+
+    Attributes:
+        scheduler_name: in extender and gate mode, the scheduler that pods are given to; empty: theirs.
+        priority_classes: in extender mode, PriorityClasses of the cluster, the lowest first.
+        requests: null writes none.
+        prefer: nodes that are preferred.
+    """
+
+    scheduler_name: str = ""
+    priority_classes: tuple[str, ...] = ()
+    requests: RequestsConfig | None = RequestsConfig()
+    prefer: tuple[PreferenceConfig, ...] = ()
+
+
+class WebhookConfig(_Section):
+    """The webhook.
+
+    Attributes:
+        host, port: where it listens, by https.
+        certificate, key: files of the serving certificate and its key; read again when they change.
+        reload_s: how often they are looked at.
+        plan: what may be written on workflows.
+        controller: what Argo's controller is configured with.
+        refuse: `rules`: also what Argo's controller would put to Error at once; `types`: only fields of a
+            wrong type, which the controller cannot even decode.
+        warnings: whoever submits is told at most so many things.
+        deadline_s: after so long an object is admitted as it is; or 0.5 s before the API server gives up.
+        body_timeout_s: a request must have arrived within so long.
+        workers: threads that read workflows.
+        waiting: with so many requests waiting, others are admitted as they are.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 10453
+    certificate: Path | None = None
+    key: Path | None = None
+    reload_s: PositiveFloat = 10.0
+    plan: PlanConfig = PlanConfig()
+    controller: ControllerConfig = ControllerConfig()
+    refuse: Literal["rules", "types"] = "rules"
+    warnings: Annotated[int, Field(ge=0, le=20)] = 4
+    deadline_s: PositiveFloat = 3.0
+    body_timeout_s: PositiveFloat = 5.0
+    workers: PositiveInt = 2
+    waiting: PositiveInt = 64
+
+    def plan_options(self, mode: SchedulerMode, scheduler_name: str) -> PlanOptions:
+        """Return the options of the plans.
+
+        Args:
+            mode: how the scheduler acts on pods.
+            scheduler_name: its name, in binder mode.
+
+        Raises:
+            InvalidInput: a name, quantity or preference cannot be used.
+        """
+        plan, planned_as = self.plan, _PLANNED_AS[mode]
+        try:
+            return PlanOptions(
+                mode=planned_as,
+                scheduler_name=scheduler_name if planned_as is Mode.BINDER else plan.scheduler_name,
+                priority_classes=plan.priority_classes if planned_as is Mode.EXTENDER else (),
+                requests=_requests(plan.requests),
+                preferences=tuple(
+                    Preference(prefer.label, prefer.values, prefer.weight) for prefer in plan.prefer
+                ),
+                referencing=self.controller.template_referencing,
+                allowed_fields=frozenset(self.controller.allowed_fields),
+                settings=self.controller.settings(),
+            )
+        except InvalidInput as error:
+            raise InvalidInput(f"webhook.plan: {error}") from None
+
+
+def _requests(given: RequestsConfig | None) -> Requests | None:
+    if given is None:
+        return None
+    return Requests(cpu_milli=milli_value(given.cpu), memory_bytes=value(given.memory))
