@@ -46,6 +46,16 @@ class _Memo(msgspec.Struct):
     hit: bool = False
 
 
+class _Parameter(msgspec.Struct):
+    name: str = ""
+    value: object = None
+
+
+class _Outputs(msgspec.Struct):
+    result: str | None = None
+    parameters: list[_Parameter] | None = None
+
+
 class NodeStatus(msgspec.Struct, rename="camel"):
     """A node of `status.nodes`, as far as it is read here (times are as the API has them, RFC 3339)."""
 
@@ -64,6 +74,7 @@ class NodeStatus(msgspec.Struct, rename="camel"):
     children: list[str] | None = None
     node_flag: _Flag | None = None
     memoization_status: _Memo | None = None
+    outputs: _Outputs | None = None
 
     @property
     def is_fulfilled(self) -> bool:
@@ -74,6 +85,17 @@ class NodeStatus(msgspec.Struct, rename="camel"):
     def is_hook(self) -> bool:
         """Whether the node is a hook or an exit handler."""
         return self.node_flag is not None and self.node_flag.hooked
+
+    def output(self, parameter: str = "") -> str | None:
+        """Return an output parameter, or without a name what a script printed; None: it is not there."""
+        if self.outputs is None:
+            return None
+        if not parameter:
+            return self.outputs.result
+        for given in self.outputs.parameters or ():
+            if given.name == parameter:
+                return given.value if isinstance(given.value, str) else None
+        return None
 
     @property
     def was_cached(self) -> bool:
