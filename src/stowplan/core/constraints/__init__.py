@@ -12,17 +12,20 @@ refuse node for node what its plugins refuse. Where they can differ:
 """
 
 from stowplan.core.constraints.compiled import CompiledFilters
-from stowplan.core.constraints.filter import FILTERS
+from stowplan.core.constraints.filter import FILTERS, Verdict
 from stowplan.core.constraints.requests import Container, PodRequests, effective_requests
 from stowplan.core.constraints.rules import NO_RULES, Rule, RuleTable
+from stowplan.core.constraints.trial import NodeTrial
 
 __all__ = [
     "FILTERS",
     "NO_RULES",
     "CompiledFilters",
     "Container",
+    "NodeTrial",
     "PodRequests",
     "Rule",
     "RuleTable",
+    "Verdict",
     "effective_requests",
 ]

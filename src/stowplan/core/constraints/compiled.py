@@ -17,10 +17,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, bit_of
+from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, Verdict, bit_of
 from stowplan.core.constraints.journal import ChangeBatch, journal_of
 from stowplan.core.constraints.needed import filters_for
 from stowplan.core.constraints.rules import NO_RULES, RuleTable
+from stowplan.core.constraints.trial import NodeTrial
 from stowplan.core.constraints.volume_binding import VolumeBinding
 from stowplan.core.domain import (
     BoundPod,
@@ -141,6 +142,31 @@ class CompiledFilters:
                     f"would be refused beside the pods that are nominated for this node and go first: {first}"
                 )
         return None
+
+    def trial(self, row: int) -> NodeTrial:
+        """Return the node of a row on trial: what would the filters say with other pods on it?"""
+        return NodeTrial([one.trial(row) for _, one in self._filters], self._nominated_for(row))
+
+    def yielding(self) -> NDArray[np.bool_]:
+        """Tell which rows refuse the pod but could accept it with fewer pods on them, shape (capacity,).
+
+        Those are the nodes on which kube-scheduler tries preemption: the first filter that refuses says so
+        (`Unschedulable`, as against `UnschedulableAndUnresolvable`).
+        """
+        yields = np.zeros(self._capacity, dtype=np.bool_)
+        if any(one.rejects_pod for _, one in self._filters):
+            return yields
+        first = self.refused_by
+        for bit, one in self._filters:
+            mine = first == bit.bit_length()
+            if mine.any():
+                could = one.yielding()
+                if could is not None:
+                    yields |= mine & could
+        for row, bits in self._beside.items():
+            if bits:
+                yields[row] = self.trial(row).verdict() is Verdict.REFUSES
+        return yields
 
     def could_ever_fit(self) -> bool:
         """Tell whether some node could take the pod if every bound pod left.
@@ -338,17 +364,23 @@ class CompiledFilters:
             row = self._state.row(name)
             pods = self._nominated_for(row) if row >= 0 else ()
             if pods:
-                bits = 0
-                for bit, one in self._filters:
-                    if one.refuses_beside(row, pods):
-                        bits |= bit
-                self._beside[row] = bits
+                self._beside[row] = self._bits_beside(row, pods)
         rows = np.array([*before, *self._beside], dtype=np.intp)
         self.feasible[rows] = self._bits[rows] == 0
         for row, bits in self._beside.items():
             if bits:
                 self.feasible[row] = False
         return rows
+
+    def _bits_beside(self, row: int, pods: list[BoundPod]) -> int:
+        bits = 0
+        for bit, one in self._filters:
+            trial = one.trial(row)
+            for pod in pods:
+                trial.count(pod, 1)
+            if trial.verdict() is not Verdict.ACCEPTS:
+                bits |= bit
+        return bits
 
     def _look_everywhere(self, bit: int, one: NodeFilter) -> None:
         mask = one.refused(ALL_ROWS)

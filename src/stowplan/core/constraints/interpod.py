@@ -18,7 +18,7 @@ namespace, none when it is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
-from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.domain import (
     BoundPod,
@@ -236,45 +236,35 @@ class InterPodAffinity(NodeFilter):
                 return True
         return False
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row is refused once `pods` run there.
+    def trial(self, row: int) -> RowTrial:
+        """Return the counts in the domains of one row.
 
-        Their anti-affinity is only looked at when the filter is not skipped for this pod: it has terms, or
-        some bound pod repels it.
+        Other pods are only looked at when the filter is not skipped for this pod: it has terms, or some bound
+        pod repels it.
         """
         if not self._has_terms and not any(counted.repelling.any() for counted in self._counts.values()):
-            return False
-        if self._violates_anti_affinity(row, pods):
-            return True
-        wanted = sum(
-            bool(self._affinity) and self._own_bearing(pod.shape.namespace, pod.shape.labels)[0]
-            for pod in pods
-        )
-        ids = {key: int(self._counts[key].domains.ids[row]) for key in self._wanted_keys}
-        if -1 in ids.values():
-            return True
-        may_start = self._may_start() and not wanted
-        return not (
-            may_start or all(self._counts[key].wanted[domain] + wanted > 0 for key, domain in ids.items())
-        )
+            return RowTrial(Verdict.ACCEPTS)
+        domain_of = {key: int(counted.domains.ids[row]) for key, counted in self._counts.items()}
+        near = {key: int(self._counts[key].wanted[domain_of[key]]) for key in self._wanted_keys}
+        blocked = {
+            key: int(counted.repelled[domain_of[key]] + counted.repelling[domain_of[key]])
+            for key, counted in self._counts.items()
+        }
+        lacks_label = any(domain_of[key] < 0 for key in self._wanted_keys)
+        labels = frozenset(key for key, _ in self._state.node(row).labels)
+        anywhere = self._wanted_anywhere if self._matches_itself else None
+        return _RelationTrial(self._bearing, labels, near, blocked, anywhere, lacks_label=lacks_label)
 
-    def _violates_anti_affinity(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        for counted in self._counts.values():
-            domain = counted.domains.ids[row]
-            if counted.repelled[domain] > 0 or counted.repelling[domain] > 0:
-                return True
-        labels = dict(self._state.node(row).labels)
-        for pod in pods:
-            shape = pod.shape
-            repelled = self._own_bearing(shape.namespace, shape.labels)[1]
-            repelling = (
-                term.topology_key
-                for term in shape.anti_affinity
-                if self._is_repelled_by(shape.namespace, term)
-            )
-            if any(key in labels for key in (*repelled, *repelling)):
-                return True
-        return False
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Rows where every pod is near that must be: then some pod is that must not be."""
+        yields = np.ones(self._state.capacity, dtype=np.bool_)
+        may_start = self._may_start()
+        for key in self._wanted_keys:
+            counted = self._counts[key]
+            yields &= counted.domains.ids >= 0
+            if not may_start:
+                yields &= counted.wanted[counted.domains.ids] > 0
+        return yields
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Refuse rows that lack a topology key of the pod's affinity."""
@@ -357,3 +347,51 @@ class InterPodAffinity(NodeFilter):
             if repelling > 0:
                 said.append(f"{repelling} pods whose anti-affinity excludes this pod run in {place}")
         return "; ".join(said)
+
+
+class _RelationTrial(RowTrial):
+    """The pods in the row's domains that are wanted near, and those that are repelled or repel."""
+
+    __slots__ = ("_anywhere", "_bearing", "_blocked", "_labels", "_lacks_label", "_near")
+
+    def __init__(
+        self,
+        bearing: Callable[[PodShape], _Bearing],
+        labels: frozenset[str],
+        near: dict[str, int],
+        blocked: dict[str, int],
+        anywhere: int | None,
+        *,
+        lacks_label: bool,
+    ) -> None:
+        """`anywhere`: how many pods that are wanted near run at all; None: the pod cannot be the first."""
+        super().__init__(Verdict.ACCEPTS)
+        self._bearing = bearing
+        self._labels = labels
+        self._near = near
+        self._blocked = blocked
+        self._anywhere = anywhere
+        self._lacks_label = lacks_label
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        bearing = self._bearing(pod.shape)
+        if bearing.is_nothing:
+            return
+        if bearing.is_wanted:
+            for key in self._near:
+                if key in self._labels:
+                    self._near[key] += by
+                    if self._anywhere is not None:
+                        self._anywhere += by
+        for key in (*bearing.repelled, *bearing.repelling):
+            if key in self._labels:
+                self._blocked[key] = self._blocked.get(key, 0) + by
+
+    def verdict(self) -> Verdict:
+        if self._lacks_label:
+            return Verdict.HOPELESS
+        if self._anywhere != 0 and not all(count > 0 for count in self._near.values()):
+            return Verdict.HOPELESS
+        if any(count > 0 for count in self._blocked.values()):
+            return Verdict.REFUSES
+        return Verdict.ACCEPTS

@@ -9,13 +9,13 @@ enough devices of an accepted model with enough thousandths free each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.domain import (
     PODS_COLUMN,
@@ -25,6 +25,7 @@ from stowplan.core.domain import (
     GpuRequest,
     HostPort,
     PodShape,
+    Resources,
     describe_amount,
 )
 
@@ -46,6 +47,7 @@ class NodeResourcesFit(NodeFilter):
         self._wanted = [
             (int(column), int(amount)) for column, amount in zip(columns, amounts, strict=True) if amount > 0
         ]
+        self._amounts_of: dict[Resources, tuple[int, ...]] = {}
 
     def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Refuse nodes with too little of anything."""
@@ -70,15 +72,35 @@ class NodeResourcesFit(NodeFilter):
                 return True
         return False
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row has too little of anything once `pods` have theirs."""
-        taken = [self._state.request_vector(pod.shape.requests) for pod in pods]  # may add columns, so first
+    def trial(self, row: int) -> RowTrial:
+        """Return the room on one row, of what is wanted."""
         allocatable, requested = self._state.allocatable[row], self._state.requested[row]
+        free: list[int] = []
+        short = Verdict.REFUSES
         for column, amount in self._wanted:
-            theirs = sum(int(amounts[columns == column].sum()) for columns, amounts in taken)
-            if allocatable[column] - requested[column] - theirs < amount:
-                return True
-        return False
+            most = int(allocatable[column])
+            free.append(most - int(requested[column]))
+            if most < amount and column != PODS_COLUMN:
+                short = Verdict.HOPELESS
+        return _RoomTrial(self, free, [amount for _, amount in self._wanted], short)
+
+    def amounts_of(self, requests: Resources) -> tuple[int, ...]:
+        """Return what `requests` take of each wanted resource."""
+        amounts = self._amounts_of.get(requests)
+        if amounts is None:
+            columns, taken = self._state.request_vector(requests)
+            by_column = dict(zip(columns.tolist(), taken.tolist(), strict=True))
+            amounts = tuple(by_column.get(column, 0) for column, _ in self._wanted)
+            self._amounts_of[requests] = amounts
+        return amounts
+
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Rows that are large enough; the number of pods alone never makes one too small."""
+        enough = np.ones(self._state.capacity, dtype=np.bool_)
+        for column, amount in self._wanted:
+            if column != PODS_COLUMN:
+                enough &= self._state.allocatable[:, column] >= amount
+        return enough
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Refuse nodes that are too small."""
@@ -105,6 +127,29 @@ class NodeResourcesFit(NodeFilter):
                 f"Insufficient {name}: requests {wanted}, free {left} of {describe_amount(name, have)}"
             )
         return "; ".join(said)
+
+
+class _RoomTrial(RowTrial):
+    """What is free of each wanted resource."""
+
+    __slots__ = ("_fit", "_free", "_short", "_wanted")
+
+    def __init__(self, fit: NodeResourcesFit, free: list[int], wanted: list[int], short: Verdict) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._fit = fit
+        self._free = free
+        self._wanted = wanted
+        self._short = short
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        for place, amount in enumerate(self._fit.amounts_of(pod.shape.requests)):
+            self._free[place] -= by * amount
+
+    def verdict(self) -> Verdict:
+        for free, wanted in zip(self._free, self._wanted, strict=True):
+            if free < wanted:
+                return self._short
+        return Verdict.ACCEPTS
 
 
 class NodePorts(NodeFilter):
@@ -147,9 +192,16 @@ class NodePorts(NodeFilter):
         """Tell whether one row has a conflict."""
         return bool(self._conflicts[row] > 0)
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row has a conflict, or one of `pods` has a wanted port."""
-        return self.refuses(row) or any(self._weight(port) for pod in pods for port in pod.shape.host_ports)
+    def trial(self, row: int) -> RowTrial:
+        """Return the wanted ports that are taken on one row."""
+        trial = _PortTrial(self._weight)
+        for pod in self._state.pods_on[row].values():
+            trial.count(pod, 1)
+        return trial
+
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Every row: ports become free."""
+        return np.ones(self._state.capacity, dtype=np.bool_)
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Every port is free where no pod runs."""
@@ -198,6 +250,30 @@ class NodePorts(NodeFilter):
         return "; ".join(said)
 
 
+class _PortTrial(RowTrial):
+    """Ports that conflict with a wanted one.
+
+    A set, as kube-scheduler's: of two pods with one port, the first that goes makes it free.
+    """
+
+    __slots__ = ("_taken", "_weight")
+
+    def __init__(self, weight: Callable[[HostPort], int]) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._weight = weight
+        self._taken: set[HostPort] = set()
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        for port in pod.shape.host_ports:
+            if by < 0:
+                self._taken.discard(port)
+            elif self._weight(port):
+                self._taken.add(port)
+
+    def verdict(self) -> Verdict:
+        return Verdict.REFUSES if self._taken else Verdict.ACCEPTS
+
+
 class SharedGpu(NodeFilter):
     """Too few GPUs of an accepted model have enough of themselves free."""
 
@@ -228,6 +304,16 @@ class SharedGpu(NodeFilter):
         """Refuse nodes without the devices."""
         return self._too_few(ALL_ROWS, 0)
 
+    def trial(self, row: int) -> RowTrial:
+        """Return the GPUs of one row."""
+        lacks_devices = bool(self._too_few(np.array([row], dtype=np.intp), 0)[0])
+        short = Verdict.HOPELESS if lacks_devices else Verdict.REFUSES
+        return _GpuTrial(self._gpu, self._state.gpu_free_milli[row].tolist(), short)
+
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Rows that have the devices."""
+        return ~self._too_few(ALL_ROWS, 0)
+
     def reason(self, row: int) -> str:
         """Say what is wanted and what there is."""
         free = [int(milli) for milli in self._state.gpu_free_milli[row] if milli >= 0]
@@ -239,3 +325,26 @@ class SharedGpu(NodeFilter):
             return f"wants {wanted}; the node has none"
         has = self._state.gpu_models[int(self._state.gpu_model_ids[row])]
         return f"wants {wanted}; the node has {has} with {', '.join(str(milli) for milli in free)} free"
+
+
+class _GpuTrial(RowTrial):
+    """What is free of each GPU; a pod that is only nominated has none yet."""
+
+    __slots__ = ("_free", "_gpu", "_short")
+
+    def __init__(self, gpu: GpuRequest, free: list[int], short: Verdict) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._gpu = gpu
+        self._free = free
+        self._short = short
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        if pod.shape.gpu is not None:
+            for gpu in pod.gpus:
+                self._free[gpu] -= by * pod.shape.gpu.milli
+
+    def verdict(self) -> Verdict:
+        if self._short is Verdict.HOPELESS:
+            return self._short
+        has_enough = sum(free >= self._gpu.milli for free in self._free) >= self._gpu.count
+        return Verdict.ACCEPTS if has_enough else self._short

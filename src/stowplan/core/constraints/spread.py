@@ -10,14 +10,13 @@ selector counts nothing, although it matches the pod (`podtopologyspread/common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
-from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
+from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.constraints.matching import required_affinity_met, untolerated_table
 from stowplan.core.domain import (
@@ -158,27 +157,20 @@ class PodTopologySpread(NodeFilter):
         """Tell whether one row violates any constraint."""
         return bool(self._violations[row] > 0)
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row violates any constraint once `pods` run there.
+    def trial(self, row: int) -> RowTrial:
+        """Return the counts in the domains of one row."""
+        return _SpreadTrial(self._shape.namespace, self._constraints, row)
 
-        Unlike bound pods, these count for an empty selector too (`updateWithPod`).
-        """
-        here = [dict(pod.shape.labels) for pod in pods if pod.shape.namespace == self._shape.namespace]
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Rows whose first violated constraint is not that they lack its label."""
+        yields = np.zeros(self._state.capacity, dtype=np.bool_)
+        is_open = np.ones(self._state.capacity, dtype=np.bool_)
         for one in self._constraints:
-            domain = int(one.domains.ids[row])
-            if domain < 0:
-                return True
-            more = 0
-            if one.is_eligible[row] and one.rule.selector is not None:
-                more = sum(map(one.rule.selector.matches, here))
-            least = one.least
-            if more and one.lowest is not None:
-                lowest = one.lowest.copy()
-                lowest[domain] += more
-                least = int(lowest.min())
-            if one.counts[domain] + more > one.limit + least:
-                return True
-        return False
+            has_label = one.domains.ids >= 0
+            is_bad = one.is_bad[one.domains.ids]
+            yields |= is_open & is_bad & has_label
+            is_open &= ~is_bad
+        return yields
 
     def refused_when_empty(self) -> NDArray[np.bool_] | None:
         """Refuse rows without the label; a domain where no pod runs is never ahead."""
@@ -271,6 +263,56 @@ class PodTopologySpread(NodeFilter):
                     f"one more would exceed maxSkew {one.rule.max_skew}"
                 )
         return "; ".join(said)
+
+
+class _SpreadTrial(RowTrial):
+    """How many pods each constraint counts in the row's domain.
+
+    Unlike bound pods, those that come and go count for an empty selector too, and when they are being deleted
+    (`updateWithPod`).
+    """
+
+    __slots__ = ("_added", "_constraints", "_counted", "_namespace", "_others")
+
+    def __init__(self, namespace: str, constraints: list[_Constraint], row: int) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._namespace = namespace
+        self._constraints = [(one, int(one.domains.ids[row])) for one in constraints]
+        self._counted = [
+            (number, one.rule.selector)
+            for number, (one, domain) in enumerate(self._constraints)
+            if domain >= 0 and one.is_eligible[row] and one.rule.selector is not None
+        ]
+        self._added = [0] * len(constraints)
+        self._others = [_least_elsewhere(one, domain) for one, domain in self._constraints]
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        if self._counted and pod.shape.namespace == self._namespace:
+            labels = dict(pod.shape.labels)
+            for number, selector in self._counted:
+                if selector.matches(labels):
+                    self._added[number] += by
+
+    def verdict(self) -> Verdict:
+        for (one, domain), added, others in zip(self._constraints, self._added, self._others, strict=True):
+            if domain < 0:
+                return Verdict.HOPELESS
+            least = 0 if one.lowest is None else min(others, int(one.lowest[domain]) + added)
+            if one.counts[domain] + added > one.limit + least:
+                return Verdict.REFUSES
+        return Verdict.ACCEPTS
+
+
+def _least_elsewhere(one: _Constraint, domain: int) -> int:
+    """Return the least of all domains but one."""
+    lowest = one.lowest
+    if lowest is None or domain < 0:
+        return 0
+    here = lowest[domain]
+    lowest[domain] = _NO_DOMAIN
+    least = int(lowest.min())
+    lowest[domain] = here
+    return least
 
 
 def _counts(selector: LabelSelector | None, labels: dict[str, str]) -> bool:

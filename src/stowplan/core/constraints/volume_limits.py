@@ -9,13 +9,13 @@ driver that asks for it must also be installed on the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
+from stowplan.core.constraints.filter import NodeFilter, Rows, RowTrial, Verdict, row_numbers
 from stowplan.core.constraints.journal import journal_of
 from stowplan.core.constraints.storage_tables import storage_tables
 from stowplan.core.domain import BoundPod, ChangeKind, ClusterState, CsiNode, PodShape
@@ -175,15 +175,21 @@ class NodeVolumeLimits(NodeFilter):
             return False
         return self._problem(row, node.name, self._state.storage.csi_nodes.get(node.name)) is not None
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row cannot attach them beside the volumes of `pods` too."""
-        if self._error:
-            return True
-        node = self._state.nodes[row]
-        if not self._wanted or node is None:
-            return False
+    def trial(self, row: int) -> RowTrial:
+        """Return the volumes on one row."""
+        if self._error or not self._wanted:
+            return RowTrial(Verdict.HOPELESS if self._error else Verdict.ACCEPTS)
+        return _VolumesTrial(self, row, self._state.pods_on[row])
+
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Every row, unless a claim cannot be counted."""
+        return None if self._error else np.ones(self._state.capacity, dtype=np.bool_)
+
+    def refuses_with(self, row: int, pods: Mapping[str, BoundPod]) -> bool:
+        """Tell whether one row cannot attach them if `pods`, by key, were those that run there."""
+        node = self._state.node(row)
         csi_node = self._state.storage.csi_nodes.get(node.name)
-        return self._problem(row, node.name, csi_node, beside=pods) is not None
+        return self._problem(row, node.name, csi_node, pods=pods) is not None
 
     def _problem(
         self,
@@ -192,7 +198,7 @@ class NodeVolumeLimits(NodeFilter):
         csi_node: CsiNode | None,
         *,
         is_empty: bool = False,
-        beside: Sequence[BoundPod] = (),
+        pods: Mapping[str, BoundPod] | None = None,
     ) -> str | None:
         wanted = {
             volume for volume, needs_node in self._wanted.items() if csi_node is not None or not needs_node
@@ -206,9 +212,12 @@ class NodeVolumeLimits(NodeFilter):
         bounded = {driver: limit for driver, limit in limits.items() if limit is not None}
         if not bounded:
             return None
-        if any(map(self._has_foreign_claim, beside)):
-            return "a pod that is nominated for this node has a claim that was not made for it"
-        held = set[_Volume]() if is_empty else self._held_by((*self._state.pods_on[row].values(), *beside))
+        here = self._state.pods_on[row]
+        if pods is not None:
+            if any(self._has_foreign_claim(pod) for key, pod in pods.items() if key not in here):
+                return "a pod that is nominated for this node has a claim that was not made for it"
+            here = pods
+        held = set[_Volume]() if is_empty else self._held_by(here.values())
         new = wanted - held
         if not is_empty:
             held |= storage_tables(self._state).attached.get(node_name, set())
@@ -233,6 +242,27 @@ class NodeVolumeLimits(NodeFilter):
         node = self._state.node(row)
         csi_node = self._state.storage.csi_nodes.get(node.name)
         return self._problem(row, node.name, csi_node) or "too many volumes"
+
+
+class _VolumesTrial(RowTrial):
+    """The pods of one row, whose volumes are counted when it is asked."""
+
+    __slots__ = ("_limits", "_pods", "_row")
+
+    def __init__(self, limits: NodeVolumeLimits, row: int, pods: Mapping[str, BoundPod]) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._limits = limits
+        self._row = row
+        self._pods = dict(pods)
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        if by > 0:
+            self._pods[pod.key] = pod
+        else:
+            del self._pods[pod.key]
+
+    def verdict(self) -> Verdict:
+        return Verdict.REFUSES if self._limits.refuses_with(self._row, self._pods) else Verdict.ACCEPTS
 
 
 def _excess(new: set[_Volume], held: set[_Volume], bounded: dict[str, int]) -> str | None:

@@ -8,13 +8,12 @@ mode ReadWriteOncePod that any bound pod uses refuses every node, and so does a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, row_numbers
+from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, RowTrial, Verdict, row_numbers
 from stowplan.core.constraints.journal import ChangeBatch
 from stowplan.core.domain import (
     AccessMode,
@@ -102,23 +101,33 @@ class VolumeRestrictions(NodeFilter):
         """Tell whether one row is refused."""
         return bool(self._missing) or self._is_claim_in_use or bool(self._conflicts[row] > 0)
 
-    def refuses_beside(self, row: int, pods: Sequence[BoundPod]) -> bool:
-        """Tell whether one row is refused beside `pods`.
+    def trial(self, row: int) -> RowTrial:
+        """Return the conflicts on one row.
 
-        As kube-scheduler does, their claims are only looked at when the filter is not skipped for this pod
-        (it names a disk, or a claim is in use already), and are compared by name alone, whatever their
-        namespace.
+        As kube-scheduler does, other pods' claims are only looked at when the filter is not skipped for this
+        pod: it names a disk, or a claim is in use already.
         """
-        if self.refuses(row):
-            return True
-        if not self._disks:
-            return False
-        return any(
-            (volume.claim in self._exclusive and not volume.is_ephemeral)
-            or (volume.disk is not None and any(_is_conflict(wanted, volume.disk) for wanted in self._disks))
-            for pod in pods
-            for volume in pod.shape.volumes
-        )
+        if self._missing or not (self._disks or self._is_claim_in_use):
+            return RowTrial(Verdict.HOPELESS if self._missing else Verdict.ACCEPTS)
+        used = self._state.index.direct_claims
+        in_use = sum((self._shape.namespace, name) in used for name in self._exclusive)
+        return _UseTrial(self, self._exclusive, in_use, int(self._conflicts[row]))
+
+    def yielding(self) -> NDArray[np.bool_] | None:
+        """Every row, unless a claim is missing."""
+        return None if self._missing else np.ones(self._state.capacity, dtype=np.bool_)
+
+    def conflicts_of(self, shape: PodShape) -> int:
+        """Return in how many ways the disks of a pod conflict with those of this one."""
+        weight = self._weight_of.get(shape)
+        if weight is None:
+            weight = self._weight_of[shape] = sum(
+                _is_conflict(wanted, volume.disk)
+                for volume in shape.volumes
+                if volume.disk is not None
+                for wanted in self._disks
+            )
+        return weight
 
     @property
     def rejects_pod(self) -> bool:
@@ -134,14 +143,7 @@ class VolumeRestrictions(NodeFilter):
         shape = change.shape
         if shape is None or not shape.volumes:
             return
-        weight = self._weight_of.get(shape)
-        if weight is None:
-            weight = self._weight_of[shape] = sum(
-                _is_conflict(wanted, volume.disk)
-                for volume in shape.volumes
-                if volume.disk is not None
-                for wanted in self._disks
-            )
+        weight = self.conflicts_of(shape)
         if weight:
             self._conflicts[change.row] += change.by * weight
             self._touched.append(change.row)
@@ -180,3 +182,29 @@ class VolumeRestrictions(NodeFilter):
                 if any(v.disk is not None and _is_conflict(wanted, v.disk) for v in pod.shape.volumes):
                     return f"{wanted.kind} {'/'.join(wanted.identity)} is mounted by pod {key}"
         return "a disk of the pod is mounted by another pod"
+
+
+class _UseTrial(RowTrial):
+    """Disks on the row that conflict, and exclusive claims in use.
+
+    Of other pods' claims kube-scheduler compares the names alone, whatever their namespace.
+    """
+
+    __slots__ = ("_conflicts", "_exclusive", "_in_use", "_use")
+
+    def __init__(self, use: VolumeRestrictions, exclusive: set[str], in_use: int, conflicts: int) -> None:
+        super().__init__(Verdict.ACCEPTS)
+        self._use = use
+        self._exclusive = exclusive
+        self._in_use = in_use
+        self._conflicts = conflicts
+
+    def count(self, pod: BoundPod, by: int) -> None:
+        if pod.shape.volumes:
+            self._conflicts += by * self._use.conflicts_of(pod.shape)
+            self._in_use += by * sum(
+                volume.claim in self._exclusive and not volume.is_ephemeral for volume in pod.shape.volumes
+            )
+
+    def verdict(self) -> Verdict:
+        return Verdict.REFUSES if self._conflicts > 0 or self._in_use > 0 else Verdict.ACCEPTS

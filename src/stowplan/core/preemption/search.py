@@ -1,0 +1,98 @@
+"""Finds the node to empty among those that could take the pod with fewer pods on them.
+
+In a large cluster not all of them are tried: from some offset on, so many that a tenth of them, and at least
+a hundred, are candidates (kube-scheduler's `minCandidateNodesPercentage` and `minCandidateNodesAbsolute`).
+kube-scheduler tries nodes in parallel; here it is one after the other, as if it had one thread.
+Source: `DryRunPreemption` and `findCandidates` in kubernetes pkg/scheduler/framework/preemption, 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import ClusterState, DisruptionBudget
+from stowplan.core.preemption.choice import Candidate, StartTimes, best_candidate
+from stowplan.core.preemption.victims import select_victims
+
+__all__ = ["Search", "SearchSettings", "search"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How far to look.
+
+    Attributes:
+        percent_of_nodes: find so many candidates, in hundredths of the nodes that could help.
+        minimum_nodes: find at least so many.
+        examines_all: try every node that could help.
+    """
+
+    percent_of_nodes: int = 10
+    minimum_nodes: int = 100
+    examines_all: bool = False
+
+    def candidates_of(self, nodes: int) -> int:
+        """Return how many candidates are enough when `nodes` could help."""
+        if self.examines_all:
+            return nodes
+        return min(max(nodes * self.percent_of_nodes // 100, self.minimum_nodes), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was found.
+
+    Attributes:
+        best: the node to empty; None: preemption does not help.
+        candidates: all that were found, those that break no budget first.
+        potential: how many nodes could take the pod with fewer pods on them.
+        examined: how many of those were tried.
+    """
+
+    best: Candidate | None
+    candidates: tuple[Candidate, ...]
+    potential: int
+    examined: int
+
+
+def search(
+    state: ClusterState,
+    compiled: CompiledFilters,
+    budgets: Sequence[DisruptionBudget],
+    started_s: StartTimes,
+    *,
+    settings: SearchSettings,
+    generator: Random,
+) -> Search:
+    """Look for the node to empty for a pod that no node takes; nothing is changed.
+
+    Args:
+        state: the cluster.
+        compiled: the filters of the pod, caught up with the state.
+        budgets: all disruption budgets, in the order in which they are asked.
+        started_s: when pods started.
+        settings: how far to look.
+        generator: where the offset comes from.
+    """
+    rows = np.flatnonzero(compiled.yielding()).tolist()
+    if not rows:
+        return Search(None, (), 0, 0)
+    offset = generator.randrange(len(rows))
+    enough = settings.candidates_of(len(rows))
+    keeping: list[Candidate] = []
+    violating: list[Candidate] = []
+    examined = 0
+    for row in (*rows[offset:], *rows[:offset]):
+        if keeping and len(keeping) + len(violating) >= enough:
+            break
+        examined += 1
+        found = select_victims(state, compiled, row, budgets, started_s)
+        if found is not None:
+            (violating if found.violations else keeping).append(found)
+    candidates = (*keeping, *violating)
+    return Search(best_candidate(candidates, started_s), candidates, len(rows), examined)

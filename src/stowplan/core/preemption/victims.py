@@ -1,0 +1,84 @@
+"""Which pods of a node must go: all of lower priority first, then as many as possible are reprieved.
+
+First are tried those that a disruption budget should keep, then the others; within both, the most important
+first: higher priority, then the longer run. Source: `SelectVictimsOnNode` in kubernetes
+pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 1.37.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from stowplan.core.constraints import CompiledFilters, Verdict
+from stowplan.core.domain import BoundPod, ClusterState, DisruptionBudget
+from stowplan.core.preemption.choice import Candidate, StartTimes
+
+__all__ = ["select_victims", "split_by_budgets"]
+
+
+def select_victims(
+    state: ClusterState,
+    compiled: CompiledFilters,
+    row: int,
+    budgets: Sequence[DisruptionBudget],
+    started_s: StartTimes,
+) -> Candidate | None:
+    """Return the fewest pods that must leave the node of `row` so that the pod fits; None: that is no help.
+
+    Args:
+        state: the cluster.
+        compiled: the filters of the pod that needs room, caught up with the state.
+        row: the node.
+        budgets: all disruption budgets.
+        started_s: when pods started.
+    """
+    priority = compiled.shape.priority
+    potential = [pod for pod in state.pods_on[row].values() if pod.shape.priority < priority]
+    if not potential:
+        return None
+    trial = compiled.trial(row)
+    for pod in potential:
+        trial.remove(pod)
+    if trial.verdict() is not Verdict.ACCEPTS:
+        return None
+    potential.sort(key=lambda pod: (-pod.shape.priority, started_s.get(pod.key, math.inf)))
+    violating, others = split_by_budgets(potential, budgets)
+    victims: set[str] = set()
+    for pod in (*violating, *others):
+        trial.restore(pod)
+        if trial.verdict() is not Verdict.ACCEPTS:
+            trial.remove(pod)
+            victims.add(pod.key)
+    if not victims:  # the pod fits beside all of them: there was nothing to preempt for
+        return None
+    return Candidate(
+        node_name=state.node(row).name,
+        victims=tuple(pod for pod in potential if pod.key in victims),
+        violations=sum(pod.key in victims for pod in violating),
+    )
+
+
+def split_by_budgets(
+    pods: Iterable[BoundPod], budgets: Sequence[DisruptionBudget]
+) -> tuple[list[BoundPod], list[BoundPod]]:
+    """Return the pods whose disruption, one after the other, some budget does not allow, and the others.
+
+    A pod that a budget already counts as disrupted does not count again. The budgets are asked in order, and
+    those after the first that does not allow it do not count the pod.
+    """
+    allowed = [budget.disruptions_allowed for budget in budgets]
+    violating: list[BoundPod] = []
+    others: list[BoundPod] = []
+    for pod in pods:
+        name = pod.key.partition("/")[2]
+        is_violating = False
+        for place, budget in enumerate(budgets):
+            if not budget.covers(pod.shape) or name in budget.disrupted_pods:
+                continue
+            allowed[place] -= 1
+            if allowed[place] < 0:
+                is_violating = True
+                break
+        (violating if is_violating else others).append(pod)
+    return violating, others
