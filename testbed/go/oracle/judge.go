@@ -31,7 +31,7 @@ func newOracle() (*oracle, error) {
 }
 
 // judge answers one case. What a panicking plugin leaves behind nobody knows, so then everything is built anew.
-func (o *oracle) judge(found *objects, hasScores, hasReasons bool) (any, error) {
+func (o *oracle) judge(found *objects, asked request) (any, error) {
 	forget, err := o.scheduler.hold(found)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (o *oracle) judge(found *objects, hasScores, hasReasons bool) (any, error) 
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := o.judgePod(judge, pod, hasScores, hasReasons); err != nil {
+		if err := o.judgePod(judge, pod, asked); err != nil {
 			var panicked *panicError
 			if !errors.As(err, &panicked) {
 				return nil, fmt.Errorf("Pod %s: %w", fullName(pod), err)
@@ -57,7 +57,7 @@ func (o *oracle) judge(found *objects, hasScores, hasReasons bool) (any, error) 
 	return judge.answer, forget()
 }
 
-func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, hasScores, hasReasons bool) (err error) {
+func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, asked request) (err error) {
 	o.panics.begin()
 	defer o.panics.caught(&err)
 	verdict := &podVerdict{
@@ -66,7 +66,8 @@ func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, hasScores, hasReasons b
 		First:    make([]byte, len(judge.nodes)),
 		Feasible: newBitmap(len(judge.nodes)),
 	}
-	judge.verdict, judge.hasReasons = verdict, hasReasons
+	judge.verdict, judge.hasReasons = verdict, asked.HasReasons
+	judge.statuses = nil
 	judge.answer.Pods[fullName(pod)] = verdict
 	if err := judge.askAlone(pod); err != nil {
 		return err
@@ -76,8 +77,13 @@ func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, hasScores, hasReasons b
 	if err != nil {
 		return err
 	}
-	if hasScores && len(feasible) > 0 {
+	if asked.HasScores && len(feasible) > 0 {
 		judge.score(pod, state, feasible)
+	}
+	if asked.HasPreemptions && judge.statuses != nil && verdict.Failed == "" {
+		if err := judge.preempt(pod, state); err != nil {
+			return err
+		}
 	}
 	return o.panics.first()
 }
@@ -86,6 +92,7 @@ func (o *oracle) judgePod(judge *judge, pod *corev1.Pod, hasScores, hasReasons b
 type judge struct {
 	*scheduler
 	panics *panicLog
+	found  *objects
 	nodes  []fwk.NodeInfo
 	index  map[string]int
 	number map[string]byte // of a plugin, from 1
@@ -96,12 +103,14 @@ type judge struct {
 	verdict    *podVerdict
 	hasReasons bool
 	at         string
+	statuses   *framework.NodeToStatus // nil, if no node was looked at because the pod is gated
 }
 
 func newJudge(s *scheduler, panics *panicLog, found *objects) (*judge, error) {
 	j := &judge{
 		scheduler: s,
 		panics:    panics,
+		found:     found,
 		nodes:     make([]fwk.NodeInfo, len(found.nodes)),
 		index:     make(map[string]int, len(found.nodes)),
 		number:    make(map[string]byte, len(s.alone)),
@@ -236,6 +245,10 @@ func (j *judge) askAll(pod *corev1.Pod, state *framework.CycleState) ([]fwk.Node
 		return nil, err
 	}
 	j.noteFailure(status)
+	j.statuses = framework.NewDefaultNodeToStatus()
+	if !status.IsSuccess() {
+		j.statuses.SetAbsentNodesStatus(status)
+	}
 	if !status.IsSuccess() && status.Plugin() != "" {
 		return nil, j.nameForAll(status.Plugin())
 	}
@@ -247,10 +260,12 @@ func (j *judge) askAll(pod *corev1.Pod, state *framework.CycleState) ([]fwk.Node
 		if !left.AllNodes() && !left.NodeNames.Has(name) {
 			plugin = j.rulesOut(index)
 		} else if status := j.whole.RunFilterPluginsWithNominatedPods(j.ctx, state, pod, node); !status.IsSuccess() {
+			j.statuses.Set(name, status)
 			plugin = status.Plugin()
 			j.noteFailure(status)
 		} else {
 			feasible = append(feasible, node)
+			j.statuses.Set(name, status)
 			j.verdict.Feasible.set(index)
 			continue
 		}

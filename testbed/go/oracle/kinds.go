@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/registry/core/replicationcontroller"
 	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
 	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
 	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
@@ -73,6 +75,7 @@ func init() {
 	known(storage, "CSIStorageCapacity", csistoragecapacity.Strategy, nil)
 	known(storage, "VolumeAttachment", volumeattachment.Strategy, nil)
 	known("scheduling.k8s.io/v1", "PriorityClass", priorityclass.Strategy, nil)
+	known("policy/v1", "PodDisruptionBudget", poddisruptionbudget.Strategy, poddisruptionbudget.StatusStrategy)
 	// Without clients: they are asked only of claims that want administrator access.
 	known(resource, "ResourceClaim", resourceclaim.NewStrategy(nil, nil), nil)
 	known(resource, "ResourceSlice", resourceslice.Strategy, nil)

@@ -32,6 +32,8 @@ type request struct {
 	IsValidated bool              `json:"is_validated"`
 	HasScores   bool              `json:"has_scores"`
 	HasReasons  bool              `json:"has_reasons"`
+	// HasPreemptions asks what preemption would do for each pod.
+	HasPreemptions bool `json:"has_preemptions"`
 }
 
 type verdicts struct {
@@ -52,6 +54,8 @@ type podVerdict struct {
 	Unscored string             `json:"unscored,omitempty"`
 	Failed   string             `json:"failed,omitempty"`
 	Reasons  []refusal          `json:"reasons,omitempty"`
+	// Preemption is missing when it was not asked for, and for pods for which it is never tried.
+	Preemption *preempting `json:"preemption,omitempty"`
 }
 
 type refusal struct {
@@ -145,5 +149,5 @@ func (o *oracle) answer(line []byte) (any, error) {
 	if len(refused) > 0 {
 		return invalid{Type: "invalid", Objects: refused}, nil
 	}
-	return o.judge(found, asked.HasScores, asked.HasReasons)
+	return o.judge(found, asked)
 }

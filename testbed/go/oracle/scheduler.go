@@ -22,6 +22,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
@@ -42,6 +43,8 @@ type scheduler struct {
 	whole     framework.Framework
 	alone     []lonePlugin
 	nominated nominated
+	// preemption is the plugin of the whole profile that makes room.
+	preemption *defaultpreemption.DefaultPreemption
 }
 
 // lonePlugin is a framework whose only plugin for PreFilter and Filter is the named one. A plugin that only gates
@@ -70,6 +73,10 @@ func newScheduler() (*scheduler, error) {
 		return nil, fmt.Errorf("cannot build the default profile: %w", err)
 	}
 	s.whole.SetPodNominator(&s.nominated)
+	s.preemption, err = newPreemption(s, profile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot build the plugin that preempts: %w", err)
+	}
 	enabled := s.whole.ListPlugins()
 	for _, name := range refusing(enabled) {
 		lone := lonePlugin{name: name}
