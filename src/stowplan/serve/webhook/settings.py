@@ -108,6 +108,7 @@ class WebhookConfig(_Section):
         body_timeout_s: a request must have arrived within so long.
         workers: threads that read workflows.
         waiting: with so many requests waiting, others are admitted as they are.
+        drain_s: before it ends it serves on for so long, until nobody sends any more.
     """
 
     host: str = "127.0.0.1"
@@ -123,6 +124,7 @@ class WebhookConfig(_Section):
     body_timeout_s: PositiveFloat = 5.0
     workers: PositiveInt = 2
     waiting: PositiveInt = 64
+    drain_s: Annotated[float, Field(ge=0.0)] = 5.0
 
     def plan_options(self, mode: SchedulerMode, scheduler_name: str) -> PlanOptions:
         """Return the options of the plans.
