@@ -109,30 +109,44 @@ class Admission:
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Return the plan of an object as a patch; never refuses."""
         try:
-            raw = _reviewed(request)
-            if raw is None:
-                return Verdict(Result.IGNORED)
+            return self._planned(request)
+        except NotReadable as error:
+            return self._unreadable(f"not planned: {error}")
+        except RecursionError:
+            return self._unreadable("not planned: the object is nested too deep")
+
+    def validate(self, request: AdmissionRequest) -> Verdict:
+        """Return whether an object is admitted; refused is only what is malformed for certain."""
+        try:
+            return self._checked(request)
+        except NotReadable as error:
+            return self._unreadable(f"not checked: {error}")
+        except RecursionError:
+            return self._unreadable("not checked: the object is nested too deep")
+
+    def _unreadable(self, sentence: str) -> Verdict:
+        return Verdict(Result.UNREADABLE, Answer(warnings=self._told([sentence])))
+
+    def _planned(self, request: AdmissionRequest) -> Verdict:
+        raw = _reviewed(request)
+        if raw is None:
+            return Verdict(Result.IGNORED)
+        try:
             plan = plan_object(raw, self._options, source=self._source, history=self._history())
         except MalformedWorkflow as error:
             warnings = self._told(f"not planned: {problem}" for problem in error.problems)
             return Verdict(Result.MALFORMED, Answer(warnings=warnings))
-        except NotReadable as error:
-            return Verdict(Result.UNREADABLE, Answer(warnings=self._told([f"not planned: {error}"])))
         if self._is_shadow:
             return Verdict(Result.SHADOW if plan.operations else Result.UNCHANGED, plan=plan)
         warnings = self._told([*plan.notes, *map(str, plan.kept)])
         result = Result.PLANNED if plan.operations else Result.UNCHANGED
         return Verdict(result, Answer(plan.patch(), warnings), plan)
 
-    def validate(self, request: AdmissionRequest) -> Verdict:
-        """Return whether an object is admitted; refused is only what is malformed for certain."""
-        try:
-            raw = _reviewed(request)
-            if raw is None:
-                return Verdict(Result.IGNORED)
-            before = object_of(request.old_object)
-        except NotReadable as error:
-            return Verdict(Result.UNREADABLE, Answer(warnings=self._told([f"not checked: {error}"])))
+    def _checked(self, request: AdmissionRequest) -> Verdict:
+        raw = _reviewed(request)
+        if raw is None:
+            return Verdict(Result.IGNORED)
+        before = object_of(request.old_object)
         faults = self._faults(raw)
         # Checked only where it matters: most objects are well.
         old = self._faults(before).certain if faults.certain and before is not None else ()

@@ -50,8 +50,7 @@ class ServingCertificate:
             wall: the time in seconds since the epoch.
 
         Raises:
-            InvalidFile: a file cannot be read, the two do not belong together, or the certificate is not valid
-                now.
+            InvalidFile: a file cannot be read, the two are no pair, or the certificate is not valid now.
         """
         self._certificate, self._key = certificate, key
         self._reload_s = reload_s
