@@ -1,0 +1,363 @@
+"""Reads pods for the live cluster: bytes in, what is new about a pod out.
+
+Reading what a pod asks of a node takes some 200 µs, and a pod is seen several times: created, bound, running,
+ended. Most events change nothing but the status. So a digest of all that is not status is kept for each pod,
+and while it stays the same nothing of that is read again. Where it is new, only the part that bears on
+placement is decoded; pods of one template have that part in common, byte for byte, and share one `PodShape`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from fractions import Fraction
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from stowplan.core.domain import CPU, MEMORY, PODS, PodShape
+from stowplan.errors import InvalidObject
+from stowplan.kube.api.status import CONDITION, SchedulingStatus
+from stowplan.kube.argo import AgentPod, TaskPod, identify_pod
+from stowplan.kube.live.pod import MainContainer, Owner
+from stowplan.kube.live.wire import (
+    FRAMES,
+    NOTHING,
+    SPECS,
+    Container,
+    ContainerStatus,
+    Frame,
+    Metadata,
+    Mount,
+    ProjectedMetadata,
+    Projection,
+    Resize,
+    ResizeCondition,
+    ResizeOf,
+    Spec,
+    Status,
+)
+from stowplan.kube.manifest.context import ShapeNeeds, read_needs
+from stowplan.kube.manifest.cursor import Cursor
+from stowplan.kube.manifest.pods import read_pod_shape
+from stowplan.kube.manifest.standing import ENDED_PHASES
+
+__all__ = ["Fixed", "PodReader", "PodSeen"]
+
+_REMEMBERED: Final = 4096
+"""Shapes by what they were read from; templates come and go."""
+_MAIN: Final = "main"
+_RESIZE_PENDING: Final = "PodResizePending"
+_NO_STATUS: Final = Status()
+_NO_SCHEDULING: Final = SchedulingStatus()
+_encode = msgspec.json.Encoder().encode
+
+
+class Fixed(msgspec.Struct, frozen=True, gc=False):
+    """What of a pod seldom changes.
+
+    Attributes:
+        digest: of what all this was read from.
+        shape: what the pod says itself; other objects add to it as `needs` says.
+        problem: why its Argo identity cannot be used; empty as a rule.
+        main: its main container before it has run; `main_name` is its name.
+    """
+
+    digest: bytes
+    shape: PodShape
+    needs: ShapeNeeds
+    node_name: str
+    can_preempt: bool
+    owner: Owner | None
+    identity: TaskPod | AgentPod | None
+    problem: str
+    main: MainContainer
+    main_name: str
+
+
+class PodSeen(msgspec.Struct, frozen=True, gc=False):
+    """A pod as one event shows it. `is_same`: `fixed` is what it was at the event before."""
+
+    fixed: Fixed
+    is_same: bool
+    phase: str
+    is_terminating: bool
+    created_s: float
+    started_s: float | None
+    status: SchedulingStatus
+    reason: str
+    message: str
+    main: MainContainer
+
+
+class PodReader:
+    """Reads pods, and remembers of each what does not change with its status."""
+
+    def __init__(self) -> None:
+        """Start knowing no pod."""
+        self._fixed: dict[str, Fixed] = {}  # by uid
+        self._shapes: dict[bytes, PodShape] = {}
+        self._same: dict[PodShape, PodShape] = {}
+        self._mains: dict[MainContainer, MainContainer] = {}
+
+    def read(self, raw: bytes | msgspec.Raw) -> PodSeen:
+        """Read a pod.
+
+        Raises:
+            InvalidObject: it has a field that cannot be used.
+            msgspec.DecodeError: a field is of another type than the API says.
+        """
+        frame = FRAMES.decode(raw)
+        status = frame.status or _NO_STATUS
+        digest = _digest(frame, status)
+        uid = frame.metadata.uid
+        before = self._fixed.get(uid)
+        fixed = before
+        if fixed is None or fixed.digest != digest:
+            fixed = self._fixed[uid] = self._read(frame, status, digest, before)
+        phase = intern(status.phase or "Pending")
+        return PodSeen(
+            fixed=fixed,
+            is_same=fixed is before,
+            phase=phase,
+            is_terminating=frame.metadata.deletion_timestamp is not None,
+            created_s=_seconds(frame.metadata.creation_timestamp) or 0.0,
+            started_s=_seconds(status.start_time),
+            status=_scheduling(status),
+            reason=status.reason or "",
+            message=status.message or "",
+            main=_main_now(fixed, status),
+        )
+
+    def fixed(self, uid: str) -> Fixed:
+        """Return what was read last of the pod of that uid."""
+        return self._fixed[uid]
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        self._fixed.pop(uid, None)
+
+    # ---- what is not status ----
+
+    def _read(self, frame: Frame, status: Status, digest: bytes, before: Fixed | None) -> Fixed:
+        metadata = frame.metadata
+        spec = SPECS.decode(frame.spec)
+        if before is not None and status.phase in ENDED_PHASES:
+            # It asks for nothing any more, and what changed is the mark that it is done.
+            return msgspec.structs.replace(before, digest=digest, node_name=intern(spec.node_name or ""))
+        where = f"Pod {metadata.namespace}/{metadata.name}"
+        containers = spec.containers or []
+        main = next((one for one in containers if one.name == _MAIN), containers[0] if containers else None)
+        if main is None:
+            raise InvalidObject(f"{where}: spec.containers is empty; a pod has at least one container")
+        # Before the spec is cut down to what is common.
+        static, main_name = self._main(main, where), intern(main.name or "")
+        node_name, can_preempt = intern(spec.node_name or ""), spec.preemption_policy != "Never"
+        needs = read_needs(
+            Cursor(
+                {
+                    "metadata": {"ownerReferences": _plain(metadata.owner_references)},
+                    "spec": {"priority": spec.priority, "priorityClassName": spec.priority_class_name},
+                },
+                where,
+            )
+        )
+        shape = self._shape(metadata, spec, status, where)
+        identity, problem = _identity(metadata, shape)
+        controller = needs.controller
+        return Fixed(
+            digest=digest,
+            shape=shape,
+            needs=needs,
+            node_name=node_name,
+            can_preempt=can_preempt,
+            owner=controller and Owner(intern(controller.kind), intern(controller.name), controller.uid),
+            identity=identity,
+            problem=problem,
+            main=static,
+            main_name=main_name,
+        )
+
+    def _shape(self, metadata: Metadata, spec: Spec, status: Status, where: str) -> PodShape:
+        projection, is_shared = _projection(metadata, spec, status)
+        read_from = _encode(projection)
+        key = metadata.namespace.encode() + b" " + read_from
+        shape = self._shapes.pop(key, None)
+        if shape is None:
+            cursor = Cursor(msgspec.json.decode(read_from), where)
+            shape = read_pod_shape(intern(metadata.namespace), metadata.name, cursor)
+            if PODS in shape.requests:
+                raise InvalidObject(
+                    f"{where}: it asks for the resource 'pods'; pods are counted, leave it out"
+                )
+            if len(self._same) >= _REMEMBERED:
+                self._same.clear()
+            shape = self._same.setdefault(shape, shape)
+            if len(self._shapes) >= _REMEMBERED:
+                del self._shapes[next(iter(self._shapes))]
+        if is_shared:
+            self._shapes[key] = shape  # again, so that what was not asked for longest is dropped first
+        return shape
+
+    def _main(self, container: Container, where: str) -> MainContainer:
+        resources = Cursor(_plain(container.resources), where)
+        cpu, memory = (
+            given if given.is_set else resources["limits"][name]
+            for name, given in ((name, resources["requests"][name]) for name in (CPU, MEMORY))
+        )
+        cpu_milli = cpu.quantity() * 1000 if cpu.is_set else Fraction(0)
+        main = MainContainer(
+            intern(container.image or ""),
+            tuple(intern(word) for word in container.command or ()),
+            -(-cpu_milli.numerator // cpu_milli.denominator),
+            memory.whole_quantity() if memory.is_set else 0,
+        )
+        if len(self._mains) >= _REMEMBERED:
+            self._mains.clear()
+        return self._mains.setdefault(main, main)
+
+
+def _plain(raw: msgspec.Raw) -> object:
+    return None if raw is NOTHING else msgspec.json.decode(raw)
+
+
+def _digest(frame: Frame, status: Status) -> bytes:
+    """A digest of all that `Fixed` is read from."""
+    metadata = frame.metadata
+    marks = metadata.annotations
+    digest = hashlib.blake2b(frame.spec, digest_size=16)
+    for raw in (metadata.labels, metadata.owner_references, status.allocated_resources, status.resources):
+        digest.update(raw)
+        digest.update(b"\n")
+    if marks is not None:
+        digest.update(f"{marks.node_name}\n{marks.node_id}\n".encode())
+    for statuses in (status.init_container_statuses, status.container_statuses):
+        for one in statuses or ():
+            if one.allocated_resources is not NOTHING or one.resources is not NOTHING:
+                digest.update(one.name.encode())
+                digest.update(one.allocated_resources)
+                digest.update(one.resources)
+    for condition in status.conditions or ():
+        if condition.type == _RESIZE_PENDING:
+            digest.update((condition.reason or "").encode())
+    return digest.digest()
+
+
+def _projection(metadata: Metadata, spec: Spec, status: Status) -> tuple[Projection, bool]:
+    """Cut a spec down to what bears on its shape, and tell whether another pod can have the same.
+
+    The spec is changed.
+    """
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        container.command = None
+        container.volume_mounts = _telling_mounts(container)
+    spec.ephemeral_containers = [
+        Container(volume_mounts=mounts)
+        for mounts in map(_telling_mounts, spec.ephemeral_containers or ())
+        if mounts
+    ] or None
+    spec.volumes = [volume for volume in spec.volumes or () if volume.bears_on_placement] or None
+    spec.priority_class_name = spec.preemption_policy = None  # these are no part of the shape itself
+    resize = _resize(status) if spec.node_name else None
+    spec.node_name = spec.node_name if resize is not None else None
+    is_own = any(volume.ephemeral != NOTHING for volume in spec.volumes or ())  # its claim has the pod's uid
+    uid = metadata.uid if is_own else ""
+    return Projection(ProjectedMetadata(metadata.labels, uid), spec, resize), not is_own
+
+
+def _telling_mounts(container: Container) -> list[Mount] | None:
+    return [one for one in container.volume_mounts or () if one.bind_mount_options != NOTHING] or None
+
+
+def _resize(status: Status) -> Resize | None:
+    """What the status says of a resize in place; None where that is nothing."""
+    found = Resize(
+        [
+            ResizeCondition(one.type, one.reason)
+            for one in status.conditions or ()
+            if one.type == _RESIZE_PENDING
+        ]
+        or None,
+        _resizes_of(status.container_statuses),
+        _resizes_of(status.init_container_statuses),
+        status.allocated_resources,
+        status.resources,
+    )
+    return None if found == Resize() else found
+
+
+def _resizes_of(statuses: list[ContainerStatus] | None) -> list[ResizeOf] | None:
+    return [
+        ResizeOf(one.name, one.allocated_resources, one.resources)
+        for one in statuses or ()
+        if one.allocated_resources != NOTHING or one.resources != NOTHING
+    ] or None
+
+
+def _identity(metadata: Metadata, shape: PodShape) -> tuple[TaskPod | AgentPod | None, str]:
+    """What the pod is in a workflow; or nothing, and why that cannot be told."""
+    marks = metadata.annotations
+    labels: Mapping[str, str] = dict(shape.labels)
+    annotations: dict[str, str] = {}
+    if marks is not None:
+        if marks.node_name:
+            annotations["workflows.argoproj.io/node-name"] = marks.node_name
+        if marks.node_id:
+            annotations["workflows.argoproj.io/node-id"] = marks.node_id
+    told = {
+        "name": metadata.name,
+        "namespace": shape.namespace,
+        "labels": labels,
+        "annotations": annotations,
+    }
+    try:
+        return identify_pod({"metadata": told}), ""
+    except InvalidObject as error:
+        return None, str(error)
+
+
+# ---- status ----
+
+
+def _seconds(time: dt.datetime | None) -> float | None:
+    return None if time is None else time.timestamp()
+
+
+def _scheduling(status: Status) -> SchedulingStatus:
+    nominated = status.nominated_node_name or ""
+    for condition in status.conditions or ():
+        if condition.type == CONDITION and condition.status == "False":
+            return SchedulingStatus(intern(condition.reason or ""), condition.message or "", nominated)
+    return SchedulingStatus("", "", nominated) if nominated else _NO_SCHEDULING
+
+
+def _main_now(fixed: Fixed, status: Status) -> MainContainer:
+    """The main container with how far it is."""
+    one: ContainerStatus | None = next(
+        (each for each in status.container_statuses or () if each.name == fixed.main_name), None
+    )
+    if one is None or one.state is None:
+        return fixed.main
+    main, running, ended = fixed.main, one.state.running, one.state.terminated
+    if ended is not None:
+        return MainContainer(
+            main.image,
+            main.command,
+            main.cpu_request_milli,
+            main.memory_request_bytes,
+            _seconds(ended.started_at),
+            _seconds(ended.finished_at),
+            ended.exit_code,
+            intern(ended.reason or ""),
+        )
+    if running is not None:
+        return MainContainer(
+            main.image,
+            main.command,
+            main.cpu_request_milli,
+            main.memory_request_bytes,
+            _seconds(running.started_at),
+        )
+    return main
