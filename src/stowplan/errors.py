@@ -13,6 +13,7 @@ code 2.
     │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest one
     ├── StateConflict           an event contradicts the cluster state (duplicate node, pod bound twice …)
     ├── OutputError             a result could not be written
+    ├── ReplayDiffers           a recorded decision comes out otherwise when it is made again
     └── InternalError           an invariant of ours does not hold: a defect in Stowplan, with the evidence
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidQuantity",
     "InvalidWorkflow",
     "OutputError",
+    "ReplayDiffers",
     "StateConflict",
     "StowplanError",
     "UnknownName",
@@ -93,6 +95,10 @@ class StateConflict(StowplanError):
 
 class OutputError(StowplanError):
     """A result could not be written where it was asked for."""
+
+
+class ReplayDiffers(StowplanError):
+    """A recorded decision comes out otherwise when it is made again; the message says where first."""
 
 
 class InternalError(StowplanError):

@@ -19,6 +19,7 @@ from stowplan.core.domain import (
     PodBound,
     PodShape,
     Resources,
+    RunningTask,
     Task,
     Workflow,
     WorkflowProgress,
@@ -317,7 +318,8 @@ def test_physics_avoids_the_neighbour_that_loads_the_same_memory() -> None:
     state.apply(PodBound(BoundPod("first/stream", stream.shape), "stream"))
     state.apply(PodBound(BoundPod("first/compute", compute.shape), "compute"))
     second = waiting(Task("again", shape(1, 1), work, 10.0), name="second")
-    plan = policy.plan(CycleView(state, 0.0, second, np.random.default_rng(0)))
+    running = {each.key: RunningTask(each, row, 0.0, 10.0) for row, each in enumerate(first)}
+    plan = policy.plan(CycleView(state, 0.0, second, np.random.default_rng(0), running))
     scores = plan.scores(0, CompiledFilters(state, shape(1, 1)))
     # Two streams of 8 GB/s share 10 GB/s: 5 each, 10 s become 16.
     assert scores[:2] == pytest.approx([-16.0, -10.0], rel=1e-4)

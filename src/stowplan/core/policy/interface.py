@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import ClusterState, PendingTask, RunningTask
 
-__all__ = ["CycleView", "Plan", "Policy"]
+__all__ = ["CycleView", "Plan", "Policy", "Replayable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,10 @@ class Plan(Protocol):
 
 
 class Policy(Protocol):
-    """Makes plans. A policy may keep caches between cycles, but its plans depend only on the view."""
+    """Makes plans. A policy may keep caches between cycles, but its plans depend only on the view.
+
+    `Replayable` is for those that remember something all the same.
+    """
 
     @property
     def name(self) -> str:
@@ -84,4 +87,18 @@ class Policy(Protocol):
         Raises:
             StowplanError: the policy cannot decide; the engine then falls back, visibly.
         """
+        ...
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """A policy that can say what its plans depend on besides the view, so that they can be made again."""
+
+    @property
+    def memory(self) -> tuple[int, ...] | None:
+        """What must be known besides a view to make the same plan; None: more than can be said."""
+        ...
+
+    def recall(self, memory: Sequence[int]) -> None:
+        """Go on from where a policy of this name had this `memory`."""
         ...

@@ -6,7 +6,7 @@ on the cluster as it is, not on a schedule made beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +64,15 @@ class ListPolicy:
     def name(self) -> str:
         """Name as users write it."""
         return self._name
+
+    @property
+    def memory(self) -> tuple[int, ...] | None:
+        """What must be known besides a view to make the same plan; None: more than can be said."""
+        return (self._node_rule.turn,) if self._node_rule.forgets else None
+
+    def recall(self, memory: Sequence[int]) -> None:
+        """Go on from where a policy of this name had this `memory`."""
+        (self._node_rule.turn,) = memory
 
     def plan(self, view: CycleView) -> _ListPlan:
         """Return the plan of this cycle."""

@@ -246,7 +246,6 @@ class KubeScoring(NodeRule):
         self._percentage = percentage_of_nodes_to_score
         self._hard_weight = hard_pod_affinity_weight
         self._shapes: dict[PodShape, _ShapeScore] = {}
-        self._first_node = 0
         self._resources: dict[tuple[int, ...], ResourceScores] = {}
 
     def begin(self, view: CycleView) -> None:
@@ -254,7 +253,8 @@ class KubeScoring(NodeRule):
         if self.is_other_state(view):
             self._shapes.clear()
             self._resources.clear()
-            self._first_node = 0
+        if self.has_other_state_before(view):
+            self.turn = 0
         super().begin(view)
         if len(self._shapes) > _CACHED_SHAPES:
             self._shapes.clear()
@@ -305,10 +305,10 @@ class KubeScoring(NodeRule):
     def _sample(self, feasible: NDArray[np.bool_]) -> NDArray[np.bool_]:
         rows = np.flatnonzero(self.state.is_node)
         wanted = _nodes_to_find(rows.size, self._percentage)
-        rows = np.roll(rows, -(self._first_node % rows.size))
+        rows = np.roll(rows, -(self.turn % rows.size))
         found = np.flatnonzero(feasible[rows])
         looked_at = int(found[wanted - 1]) + 1 if found.size >= wanted else rows.size
-        self._first_node = (self._first_node + looked_at) % rows.size
+        self.turn = (self.turn + looked_at) % rows.size
         sampled = np.zeros_like(feasible)
         sampled[rows[found[:wanted]]] = True
         return sampled

@@ -29,10 +29,21 @@ class NodeRule(ABC):
         self._view: CycleView | None = None
         self._feed: ChangeFeed | None = None
         self._machines: Machines | None = None
+        self.turn = 0
+        """Where a rule that takes turns stands: all that it may remember from cycle to cycle."""
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the view and the turn are all that decides, so that a decision can be made again."""
+        return True
 
     def is_other_state(self, view: CycleView) -> bool:
         """Tell whether `view` is of another state than the last cycle, so that caches by row are void."""
         return self._feed is None or self._feed.state is not view.state
+
+    def has_other_state_before(self, view: CycleView) -> bool:
+        """Tell whether there were cycles of another state, so that the turn is void."""
+        return self._feed is not None and self._feed.state is not view.state
 
     def begin(self, view: CycleView) -> None:
         """Start a cycle. Subclasses with caches drop them when `is_other_state`, then call this."""

@@ -111,6 +111,11 @@ class FragmentationGradient(RowwiseRule):
         self._seen_until_s = -np.inf
         self._estimated_from = 0
 
+    @property
+    def forgets(self) -> bool:
+        """Not where it has to remember what has come."""
+        return self._given is not None
+
     def begin(self, view: CycleView) -> None:
         """Start a cycle: take in the tasks that came since the last one."""
         if self._given is None:

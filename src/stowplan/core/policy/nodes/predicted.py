@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
-from stowplan.core.domain import CPU, PendingTask, PodShape, WorkProfile
+from stowplan.core.domain import CPU, Node, PendingTask, PodShape, Task, WorkProfile
 from stowplan.core.physics.cpu_weight import cpu_weight_of_request
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
@@ -27,9 +27,15 @@ from stowplan.core.policy.nodes.finish_time import earliest
 from stowplan.core.policy.prediction import NodeBatch, predicted_rates
 from stowplan.errors import InvalidInput
 
-__all__ = ["PredictedDuration", "TaskDemand", "task_demand"]
+__all__ = [
+    "PredictedDuration",
+    "TaskDemand",
+    "capacity_of",
+    "demand_of_task",
+    "requested_demand",
+    "task_demand",
+]
 
-_KNOWN_PODS = 65536
 _NEVER_S = 1e15
 
 
@@ -94,7 +100,9 @@ class PredictedDuration(NodeRule):
             raise InvalidInput(f"solved_nodes is {solved_nodes}; solve at least one node per task")
         self._laws = laws or PhysicsLaws()
         self._solved_nodes = solved_nodes
-        self._demand_of: dict[str, TaskDemand] = {}
+        self._known: dict[str, tuple[Task | None, TaskDemand]] = {}  # by pod: taken for which task, demand
+        self._own: dict[str, Task] = {}  # tasks of this cycle, which may have a node since
+        self._stale: set[int] = set()  # rows with a pod of which more, or less, is known than before
         self._latest: tuple[str, NDArray[np.float64]] | None = None
         self._epoch = -1
         self._position = 0
@@ -103,16 +111,26 @@ class PredictedDuration(NodeRule):
         self._tasks_on: list[list[TaskDemand]] = []
 
     def begin(self, view: CycleView) -> None:
-        """Start a cycle; what another state's pods need is forgotten."""
-        if self.is_other_state(view) or len(self._demand_of) > _KNOWN_PODS:
-            self._demand_of.clear()
+        """Start a cycle. What is known of pods is what the view says, not what was known once."""
+        if self.is_other_state(view):
+            self._known.clear()
             self._epoch = -1
         self._latest = None
+        self._own.clear()
         super().begin(view)
+        pods = view.state.pods
+        for key, (task, _) in list(self._known.items()):
+            held = pods.get(key)
+            if held is None:
+                del self._known[key]
+            elif not _is_same(task, self._task_of(key)):
+                del self._known[key]
+                self._stale.add(held[1])
 
     def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:
         """Return minus the predicted seconds by row; nodes that are not promising keep their estimate."""
-        self._demand_of[task.key] = demand = _demand_of(task)
+        self._own[task.key] = task.task
+        demand = self._demand_of(task.key, task.task.shape)
         durations_s = self._durations_s(task, demand, np.flatnonzero(filters.feasible))
         self._latest = (task.key, durations_s)
         return earliest(self, durations_s)
@@ -121,12 +139,10 @@ class PredictedDuration(NodeRule):
         """Return the predicted seconds on `row`, among what ran there before the task came."""
         if self._latest is not None and self._latest[0] == task.key:
             return float(self._latest[1][row])
-        demand = self._demand_of.get(task.key)
-        if demand is None:
-            demand = _demand_of(task)
+        demand = demand_of_task(task.task)
         self._follow()
         pods = self.state.pods_on[row].items()
-        others = [self._demand_of_pod(key, pod.shape) for key, pod in pods if key != task.key]
+        others = [self._demand_of(key, pod.shape) for key, pod in pods if key != task.key]
         rate = float(self._solve(demand, [row], [others])[0])
         return min(task.task.expected_s / max(rate, 1e-12), _NEVER_S)
 
@@ -148,39 +164,34 @@ class PredictedDuration(NodeRule):
             self._load = np.zeros((self.state.capacity, RESOURCE_COUNT))
             self._tasks_on = [[] for _ in range(self.state.capacity)]
             rows = [row for _, row in self.state.rows()]
-        elif feed.length > self._position:
-            rows = np.unique(feed.rows_since(self._position)).tolist()
+        elif feed.length > self._position or self._stale:
+            touched = feed.rows_since(self._position).tolist()
+            rows = sorted(self._stale.union(touched))
         else:
             return
         self._epoch, self._position = feed.epoch, feed.length
+        self._stale.clear()
         for row in rows:
-            tasks = [self._demand_of_pod(key, pod.shape) for key, pod in self.state.pods_on[row].items()]
+            tasks = [self._demand_of(key, pod.shape) for key, pod in self.state.pods_on[row].items()]
             self._tasks_on[row] = tasks
             self._load[row] = np.sum([task.per_s for task in tasks], axis=0) if tasks else 0.0
 
-    def _demand_of_pod(self, key: str, shape: PodShape) -> TaskDemand:
-        demand = self._demand_of.get(key)
-        if demand is None:
-            running = self.view.running.get(key)
-            demand = _demand_of(running.pending) if running is not None else _requested(shape)
-            self._demand_of[key] = demand
+    def _task_of(self, key: str) -> Task | None:
+        running = self.view.running.get(key)
+        return running.pending.task if running is not None else self._own.get(key)
+
+    def _demand_of(self, key: str, shape: PodShape) -> TaskDemand:
+        task, known = self._task_of(key), self._known.get(key)
+        if known is not None and _is_same(known[0], task):
+            return known[1]
+        demand = demand_of_task(task) if task is not None else requested_demand(shape)
+        self._known[key] = (task, demand)
         return demand
 
     def _capacities(self) -> NDArray[np.float64]:
         capacity = np.full((self.state.capacity, RESOURCE_COUNT), np.inf)
         for _, row in self.state.rows():
-            node = self.state.node(row)
-            hardware = node.hardware
-            cores = hardware.cores if hardware.cores > 0.0 else node.allocatable.get(CPU, 0) / 1000
-            capacity[row] = [
-                cores or np.inf,
-                hardware.dram_bytes_per_s or np.inf,
-                sum(disk.base_bytes_per_s for disk in hardware.disks) or np.inf,
-                sum(disk.base_iops for disk in hardware.disks) or np.inf,
-                hardware.nic_up_bytes_per_s or np.inf,
-                hardware.nic_down_bytes_per_s or np.inf,
-                hardware.pcie_bytes_per_s or np.inf,
-            ]
+            capacity[row] = capacity_of(self.state.node(row))
         return capacity
 
     # ---- prediction ----
@@ -240,11 +251,33 @@ class PredictedDuration(NodeRule):
         return predicted_rates(batch, self._laws, tolerance=1e-4)[:, 0]
 
 
-def _demand_of(task: PendingTask) -> TaskDemand:
-    return task_demand(task.task.work, task.task.shape.requests.get(CPU, 0) / 1000)
+def _is_same(one: Task | None, other: Task | None) -> bool:
+    if one is other:
+        return True
+    return one is not None and other is not None and one.work == other.work and one.shape == other.shape
 
 
-def _requested(shape: PodShape) -> TaskDemand:
+def capacity_of(node: Node) -> list[float]:
+    """Return what a node has of each `Resource`, per second; inf where it is not known."""
+    hardware = node.hardware
+    cores = hardware.cores if hardware.cores > 0.0 else node.allocatable.get(CPU, 0) / 1000
+    return [
+        cores or np.inf,
+        hardware.dram_bytes_per_s or np.inf,
+        sum(disk.base_bytes_per_s for disk in hardware.disks) or np.inf,
+        sum(disk.base_iops for disk in hardware.disks) or np.inf,
+        hardware.nic_up_bytes_per_s or np.inf,
+        hardware.nic_down_bytes_per_s or np.inf,
+        hardware.pcie_bytes_per_s or np.inf,
+    ]
+
+
+def demand_of_task(task: Task) -> TaskDemand:
+    """Return what a task needs, by its profile."""
+    return task_demand(task.work, task.shape.requests.get(CPU, 0) / 1000)
+
+
+def requested_demand(shape: PodShape) -> TaskDemand:
     """Return the demand of a pod of which only the request is known: the cores that it asks for."""
     cores = shape.requests.get(CPU, 0) / 1000
     per_s, weight = np.zeros(RESOURCE_COUNT), np.ones(RESOURCE_COUNT)

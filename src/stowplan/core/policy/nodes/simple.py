@@ -34,19 +34,18 @@ class RandomNode(NodeRule):
 class RoundRobin(NodeRule):
     """The next feasible node after the one that got the last task, in order of rows.
 
-    Where the turn stands is all that a policy of ours remembers from decision to decision.
+    The turn is the row after that one.
     """
 
     def __init__(self) -> None:
-        """Begin before the first row."""
+        """Begin at the first row."""
         super().__init__()
-        self._last_row = -1
         self._distances: NDArray[np.float64] = np.zeros(0)  # 0, −1, … twice over, for one turn from any row
 
     def begin(self, view: CycleView) -> None:
-        """Start a cycle; another state starts a new round."""
-        if self.is_other_state(view):
-            self._last_row = -1
+        """Start a cycle; another state than before starts a new round."""
+        if self.has_other_state_before(view):
+            self.turn = 0
         super().begin(view)
 
     def scores(self, task: PendingTask, filters: CompiledFilters) -> NDArray[np.float64]:  # noqa: ARG002  (blind on purpose)
@@ -54,7 +53,7 @@ class RoundRobin(NodeRule):
         capacity = self.state.capacity
         if self._distances.size != 2 * capacity:
             self._distances = -(np.arange(2 * capacity) % capacity).astype(np.float64)
-        begin = (-self._last_row - 1) % capacity
+        begin = -self.turn % capacity
         scores = self._distances[begin : begin + capacity]  # a view: nothing is computed per node
-        self._last_row = int(np.where(filters.feasible, scores, -np.inf).argmax())
+        self.turn = int(np.where(filters.feasible, scores, -np.inf).argmax()) + 1
         return scores
