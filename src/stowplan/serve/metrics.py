@@ -110,9 +110,12 @@ class SchedulerMetrics:
 
     # ---- attempts ----
 
-    def attempted(self, result: str, duration_s: float) -> None:
-        """Count an attempt: `scheduled`, `unschedulable` or `error`, and how long it took in seconds."""
-        self._attempts.labels(result, self._profile).inc()
+    def attempted(self, result: str, duration_s: float, count: int = 1) -> None:
+        """Count attempts: `scheduled`, `unschedulable` or `error`, and how long they took in seconds.
+
+        Pods that one cycle refuses together are `count` attempts of one duration.
+        """
+        self._attempts.labels(result, self._profile).inc(count)
         self._attempt_s.labels(result, self._profile).observe(duration_s)
 
     def cycled(self, duration_s: float) -> None:

@@ -1,0 +1,88 @@
+"""Seeks room for pods of higher priority that found no node: asks the preemptor, one pod after the other.
+
+A search may take several requests; the pod is in flight meanwhile, so that no cycle looks at it twice and no
+event is lost to it. Pods of equal shape are not asked for again in the same round once one got nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from stowplan.core.domain import ClusterState, PendingTask, PodShape
+from stowplan.errors import StowplanError
+from stowplan.serve.scheduler.interface import Preemptor
+from stowplan.serve.scheduler.queue import QueuedPod, SchedulingQueue
+from stowplan.serve.scheduler.settings import SchedulerSettings
+
+__all__ = ["RoomSeeker"]
+
+_LOG = structlog.get_logger(__name__)
+
+Found = Callable[[QueuedPod, frozenset[str], str, str], None]
+"""Told of the pod, what refused it, the message about it, and the node that it is nominated for, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    entry: QueuedPod
+    task: PendingTask
+    refused_by: frozenset[str]
+    message: str
+
+
+class RoomSeeker:
+    """Asks the preemptor in the background."""
+
+    def __init__(
+        self, preemptor: Preemptor, queue: SchedulingQueue, found: Found, settings: SchedulerSettings
+    ) -> None:
+        """Ask `preemptor` for pods of `queue`; `found` is told of each answer."""
+        self._preemptor = preemptor
+        self._queue = queue
+        self._found = found
+        self._settings = settings
+        self._searches: deque[_Search] = deque()
+        self._wake = asyncio.Event()
+        self._in_vain: set[PodShape] = set()
+
+    def lowest_priority(self, state: ClusterState) -> int | None:
+        """Return the lowest priority among pods that have a node; None: there are none, or searches are on.
+
+        Pods of no higher priority need not ask: nobody has to make way for them.
+        """
+        if self._searches:
+            return None
+        return min((pod.shape.priority for pod, _ in state.pods.values()), default=None)
+
+    def seek(self, entry: QueuedPod, task: PendingTask, refused_by: frozenset[str], message: str) -> None:
+        """Seek room for an active pod, which is in flight until `found` is told."""
+        self._queue.begin(entry)
+        self._searches.append(_Search(entry, task, refused_by, message))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Ask, until cancelled; searches that are left belong to pods that the next run queues anew."""
+        self._searches.clear()
+        while True:
+            self._in_vain.clear()
+            while self._searches:
+                await self._ask(self._searches[0])
+                self._searches.popleft()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _ask(self, search: _Search) -> None:
+        pod, node = search.entry.pod, ""
+        if pod.shape not in self._in_vain and self._queue.get(pod.key) is search.entry:
+            try:
+                node = await self._preemptor.consider(pod, search.task)
+            except StowplanError as error:
+                _LOG.warning("no room was sought", pod=pod.key, error=str(error))
+            if not node:
+                self._in_vain.add(pod.shape)
+        self._found(search.entry, search.refused_by, search.message, node)

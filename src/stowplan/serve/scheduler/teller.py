@@ -1,0 +1,196 @@
+"""Tells in pods' statuses and events what was decided about them, off the path on which pods are placed.
+
+A condition is written when a pod waits for the first time, and again when the reason has changed, at most
+every `status_refresh_s`: with thousands waiting, the counts in the message change with every cycle. What has
+no place in the queue is counted and dropped; the next cycle that decides on the pod tells it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import structlog
+
+from stowplan.core.decoder import Placed
+from stowplan.kube.api.errors import KubernetesError
+from stowplan.kube.api.recorder import Event, EventRecorder, EventType, Regarding
+from stowplan.kube.api.resources import PODS
+from stowplan.kube.api.status import SchedulingStatus, StatusWriter, UnscheduledReason, Written
+from stowplan.kube.live.pod import LivePod
+from stowplan.serve.metrics import SchedulerMetrics
+from stowplan.serve.scheduler.settings import SchedulerSettings
+
+__all__ = ["Teller"]
+
+_EVENT_COUNTS_EVERY_S = 5.0
+
+_LOG = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was last told of a pod, and what is to be told next."""
+
+    message: str = ""
+    nominated: str = ""
+    at_s: float = float("-inf")
+    next: tuple[LivePod, SchedulingStatus] | None = None
+
+
+class Teller:
+    """Conditions and events of waiting and placed pods.
+
+    Args:
+        statuses: writes conditions.
+        events: records events; whoever made it runs it.
+        metrics: counts what is dropped.
+        settings: limits.
+        waits: whether a pod still waits: what is out of date by the time of its turn is not written.
+        monotonic: a clock in seconds.
+    """
+
+    def __init__(
+        self,
+        statuses: StatusWriter,
+        events: EventRecorder,
+        metrics: SchedulerMetrics,
+        settings: SchedulerSettings,
+        *,
+        waits: Callable[[LivePod], bool],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._statuses = statuses
+        self._events = events
+        self._metrics = metrics
+        self._settings = settings
+        self._waits = waits
+        self._monotonic = monotonic
+        self._told: dict[str, _Told] = {}  # by uid
+        self._due: list[tuple[float, int, str]] = []
+        self._numbers = count()
+        self._wake = asyncio.Event()
+        self._dropped_events = 0
+        self.failing = ""
+        """What the last write failed with; empty when it succeeded."""
+
+    @property
+    def waiting(self) -> int:
+        """Conditions that wait to be written."""
+        return len(self._due)
+
+    def unschedulable(self, pod: LivePod, message: str, nominated: str = "") -> None:
+        """Tell that a pod found no node, and for which one it is nominated; returns at once."""
+        told = self._told.get(pod.uid)
+        if told is None:
+            told = self._told[pod.uid] = _Told(pod.status.message, pod.status.nominated_node)
+            if pod.status.reason != UnscheduledReason.UNSCHEDULABLE:
+                told.message = ""
+        nominated = nominated or pod.status.nominated_node
+        if (told.message, told.nominated) == (message, nominated):
+            told.next = None
+            return
+        is_queued = told.next is not None
+        if not is_queued and len(self._due) >= self._settings.statuses:
+            self._metrics.write_dropped("condition")
+            return
+        told.next = pod, SchedulingStatus(UnscheduledReason.UNSCHEDULABLE, message, nominated)
+        if not is_queued:
+            is_news = not told.message or nominated != told.nominated
+            earliest_s = self._monotonic() if is_news else told.at_s + self._settings.status_refresh_s
+            heapq.heappush(self._due, (earliest_s, next(self._numbers), pod.uid))
+            self._wake.set()
+
+    def bound(self, pod: LivePod, placed: Placed) -> None:
+        """Tell that a pod was bound; returns at once."""
+        note = f"Successfully assigned {pod.key} to {placed.node_name}"
+        if placed.explanation is not None:
+            note += f": {placed.explanation.in_words(placed.node_name)}"
+        self._events.record(
+            Event(_regarding(pod), EventType.NORMAL, "Scheduled", "Binding", note),
+        )
+
+    def not_bound(self, pod: LivePod, node_name: str, why: str) -> None:
+        """Tell that a placement failed; returns at once."""
+        note = f"binding to {node_name} failed: {why}"
+        self._events.record(
+            Event(_regarding(pod), EventType.WARNING, "FailedScheduling", "Binding", note),
+        )
+
+    def forget(self, uid: str) -> None:
+        """Forget what was told of a pod that no longer waits."""
+        self._told.pop(uid, None)
+
+    async def run(self) -> None:
+        """Write what is to be told, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._settings.status_writers):
+                tasks.create_task(self._write())
+            tasks.create_task(self._count_events())
+
+    async def _write(self) -> None:
+        while True:
+            uid = await self._take()
+            told = self._told.get(uid)
+            if told is None or told.next is None:
+                continue
+            pod, wanted = told.next
+            told.next = None
+            if not self._waits(pod):
+                continue
+            if wanted.message != told.message:
+                note = wanted.message
+                self._events.record(
+                    Event(_regarding(pod), EventType.WARNING, "FailedScheduling", "Scheduling", note)
+                )
+            now = SchedulingStatus(
+                UnscheduledReason.UNSCHEDULABLE if told.message else pod.status.reason,
+                told.message or pod.status.message,
+                told.nominated,
+            )
+            told.at_s = self._monotonic()
+            told.message, told.nominated = wanted.message, wanted.nominated_node
+            await self._send(pod, now, wanted)
+
+    async def _send(self, pod: LivePod, now: SchedulingStatus, wanted: SchedulingStatus) -> None:
+        try:
+            written = await self._statuses.write(pod.reference, now, wanted)
+        except KubernetesError as error:
+            if not self.failing:
+                _LOG.warning("condition not written", pod=pod.key, error=str(error))
+            self.failing = str(error)
+            self._metrics.write_dropped("condition")
+            self.forget(pod.uid)  # told again when it is decided on again
+        else:
+            self.failing = ""
+            if written is Written.GONE:
+                self.forget(pod.uid)
+
+    async def _take(self) -> str:
+        """Wait until a condition is due, and return whose."""
+        while True:
+            now_s = self._monotonic()
+            if self._due and self._due[0][0] <= now_s:
+                return heapq.heappop(self._due)[2]
+            self._wake.clear()
+            pause_s = self._due[0][0] - now_s if self._due else None
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _count_events(self) -> None:
+        while True:
+            await asyncio.sleep(_EVENT_COUNTS_EVERY_S)
+            dropped = sum(self._events.health.dropped.values())
+            if dropped > self._dropped_events:
+                self._metrics.write_dropped("event", dropped - self._dropped_events)
+            self._dropped_events = dropped
+
+
+def _regarding(pod: LivePod) -> Regarding:
+    return Regarding(PODS, pod.name, pod.uid, pod.namespace)
