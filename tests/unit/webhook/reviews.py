@@ -1,7 +1,9 @@
 """AdmissionReviews as the API server sends them, and its side of the answers."""
 
+import asyncio
 import base64
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -83,3 +85,10 @@ def validated(admission: Admission, raw: object, **fields: Any) -> tuple[Result,
     asked = read_review(review(raw, **fields))
     verdict = admission.validate(asked)
     return verdict.result, response_of(answer_body(asked, verdict.answer))
+
+
+async def until(look: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(30.0):
+        while not await look():  # noqa: ASYNC110 - nobody tells of what happens within the process that is tested
+            await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What is answered to an object: its plan, what is wrong with it, and nothing that stops anybody by mistake."""
+"""What is answered to an object: its plan, or what is wrong with it; nobody is stopped by mistake."""
 
 import copy
 import json
@@ -61,26 +61,29 @@ def test_the_patch_is_the_plan_and_needs_no_second_one() -> None:
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_dry_run_is_answered_alike(dry_run: bool) -> None:
-    assert mutated(Admission(PlanOptions()), DIAMOND, dry_run=dry_run)[1] == (
-        mutated(Admission(PlanOptions()), DIAMOND)[1]
+    assert (
+        mutated(Admission(PlanOptions()), DIAMOND, dry_run=dry_run)[1]
+        == (mutated(Admission(PlanOptions()), DIAMOND)[1])
     )
 
 
 def test_all_four_kinds_are_planned() -> None:
-    cron = {
+    cron: Json = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "CronWorkflow",
         "metadata": {"name": "nightly", "namespace": "jobs"},
         "spec": {"schedules": ["0 3 * * *"], "workflowSpec": DIAMOND["spec"]},
     }
-    cluster = {**TEMPLATE, "kind": "ClusterWorkflowTemplate", "metadata": {"name": "lib"}}
+    cluster: Json = {**TEMPLATE, "kind": "ClusterWorkflowTemplate", "metadata": {"name": "lib"}}
     for raw, path in (
         (DIAMOND, "/spec/schedulerName"),
         (TEMPLATE, "/spec/schedulerName"),
         (cluster, "/spec/schedulerName"),
         (cron, "/spec/workflowSpec/schedulerName"),
     ):
-        result, response = mutated(Admission(PlanOptions()), raw, namespace=raw["metadata"].get("namespace", ""))
+        result, response = mutated(
+            Admission(PlanOptions()), raw, namespace=raw["metadata"].get("namespace", "")
+        )
         assert result is Result.PLANNED
         assert path in {operation["path"] for operation in patch_of(response)}, raw["kind"]
 
@@ -94,7 +97,9 @@ def test_gate_mode_holds_the_pods_by_the_workflow_s_pod_patch() -> None:
 def test_extender_mode_writes_priority_classes() -> None:
     options = PlanOptions(mode=Mode.EXTENDER, priority_classes=("low", "high"))
     raw = workflow(
-        dag("main", task("a", "first"), task("b", "second", depends="a")), container("first"), container("second")
+        dag("main", task("a", "first"), task("b", "second", depends="a")),
+        container("first"),
+        container("second"),
     )
     _, response = mutated(Admission(options), raw)
     planned = jsonpatch.apply_patch(raw, patch_of(response))["spec"]
@@ -229,7 +234,7 @@ def test_a_right_workflow_is_admitted_without_a_word() -> None:
 
 
 def test_an_update_is_refused_for_what_it_makes_wrong_only() -> None:
-    before = {**WRONG, "kind": "WorkflowTemplate"}
+    before: Json = {**WRONG, "kind": "WorkflowTemplate"}
     worse = copy.deepcopy(before)
     worse["spec"]["parallelism"] = "many"
     admission = Admission(PlanOptions())
@@ -299,9 +304,7 @@ def test_templates_within_templates_are_no_defect_however_deep(depth: int) -> No
     raw = workflow({"name": "main", **inner})
     result, _ = validated(Admission(PlanOptions()), raw)
     assert result is (Result.VALID if depth == 50 else Result.REFUSED)
-    assert mutated(Admission(PlanOptions()), raw)[0] is (
-        Result.PLANNED if depth == 50 else Result.MALFORMED
-    )
+    assert mutated(Admission(PlanOptions()), raw)[0] is (Result.PLANNED if depth == 50 else Result.MALFORMED)
 
 
 # ── the envelope ──

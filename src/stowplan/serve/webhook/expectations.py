@@ -58,11 +58,14 @@ class Expectations:
             while True:
                 began_s = self._monotonic()
                 await self.refit()
-                took_s = self._monotonic() - began_s
-                await asyncio.sleep(max(self._refit_s, took_s / _MOST_SHARE))
+                await asyncio.sleep(self.pause_s(self._monotonic() - began_s))
         finally:
             if self._store is not None:
                 await asyncio.shield(asyncio.to_thread(self._store.close))
+
+    def pause_s(self, took_s: float) -> float:
+        """Return the pause in seconds after a fit that took `took_s`."""
+        return max(self._refit_s, took_s / _MOST_SHARE)
 
     async def refit(self) -> None:
         """Fit once; if the history cannot be read, what was known stays."""
