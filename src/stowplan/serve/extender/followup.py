@@ -1,0 +1,103 @@
+"""What became of the pods that were asked about, as the watch tells it.
+
+A binding turns the answer into a decision. A pod that got a node without a question, though others could
+have taken it, is a sign that kube-scheduler does not reach the extender: one may have passed by while the
+extender was started, several in a row are a fault. kube-scheduler does not ask when only one node is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stowplan.kube.live.listener import ClusterChange
+from stowplan.kube.live.pod import LivePod
+from stowplan.serve.extender.answers import Answer, Answers
+from stowplan.serve.extender.metrics import Binding, ExtenderMetrics
+from stowplan.serve.extender.settings import ExtenderSettings
+
+__all__ = ["FollowUp"]
+
+
+class FollowUp:
+    """A `Listener` that compares bindings with answers."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        settings: ExtenderSettings,
+        metrics: ExtenderMetrics,
+        *,
+        choices: Callable[[LivePod], int],
+        on_bound: Callable[[LivePod, Answer], None],
+        on_gone: Callable[[LivePod], None],
+    ) -> None:
+        """Follow up on `answers`.
+
+        Args:
+            answers: what was answered; taken from when the pod is bound.
+            settings: whose pods are expected to be asked about.
+            metrics: counts.
+            choices: tells how many nodes could take a pod.
+            on_bound: told when a pod was bound that was scored.
+            on_gone: told when a pod was deleted.
+        """
+        self._answers = answers
+        self._settings = settings
+        self._metrics = metrics
+        self._choices = choices
+        self._on_bound = on_bound
+        self._on_gone = on_gone
+        self._unasked_in_a_row = 0
+        self.unasked = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether kube-scheduler binds pods and does not ask."""
+        return 0 < self._settings.silent_after <= self._unasked_in_a_row
+
+    @property
+    def why(self) -> str:
+        """What is wrong, in words; empty: nothing."""
+        if not self.is_silent:
+            return ""
+        return (
+            f"kube-scheduler gave the last {self._unasked_in_a_row} pods a node without asking; check that "
+            "its configuration names this extender and that it reaches it"
+        )
+
+    def was_asked(self) -> None:
+        """Note a question."""
+        self._unasked_in_a_row = 0
+
+    def pod_set(self, before: LivePod | None, now: LivePod) -> None:
+        """Take notice of a pod that was bound just now."""
+        if not now.node_name or (before is not None and before.node_name and before.uid == now.uid):
+            return
+        answer = self._answers.take(now.uid)
+        if answer is None:
+            if before is not None and before.is_waiting and before.uid == now.uid:
+                self._bound_unasked(now)
+            return
+        if not answer.is_preference:
+            self._metrics.bound(Binding.NEUTRAL)
+            return
+        self._metrics.bound(Binding.BEST if answer.is_best(now.node_name) else Binding.OTHER)
+        self._on_bound(now, answer)
+
+    def pod_gone(self, last: LivePod) -> None:
+        """Take notice of a pod that was deleted."""
+        self._answers.take(last.uid)
+        self._on_gone(last)
+
+    def cluster_changed(self, change: ClusterChange) -> None:
+        """Nothing follows from it here."""
+
+    def _bound_unasked(self, pod: LivePod) -> None:
+        if pod.shape.scheduler_name not in self._settings.schedulers:
+            return
+        # Whether there was a choice is only looked up until the fault is certain: it takes a while.
+        if not self.is_silent and self._choices(pod) < 2:
+            return
+        self.unasked += 1
+        self._unasked_in_a_row += 1
+        self._metrics.bound(Binding.UNASKED)

@@ -1,0 +1,125 @@
+"""The HTTP face: verbs, limits, faults, TLS."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from stowplan.errors import InvalidInput
+from stowplan.serve.extender.app import extender_app, server_tls
+from stowplan.serve.http import listening
+from testbed.certificates import Authority
+from tests.unit.extender.cases import Bench, levels, live_pod, question
+
+Talk = Callable[[aiohttp.ClientSession], Awaitable[None]]
+
+
+def served(bench: Bench, talk: Talk, *, largest: int = 2**20, tls: ssl.SSLContext | None = None) -> None:
+    async def run() -> None:
+        app = extender_app(bench.extender, bench.metrics, largest)
+        scheme = "http" if tls is None else "https"
+        async with (
+            listening(app, "127.0.0.1", 0, tls) as port,
+            aiohttp.ClientSession(f"{scheme}://localhost:{port}") as session,
+        ):
+            await talk(session)
+
+    asyncio.run(run())
+
+
+def test_verbs_are_answered_with_their_length_over_one_connection() -> None:
+    bench = Bench("heft")
+    body = question(bench.arrive(live_pod("p")), ["n0", "n1", "n2"])
+
+    async def talk(session: aiohttp.ClientSession) -> None:
+        async with session.post("/prioritize", data=body) as answer:
+            content = await answer.read()
+            assert (answer.status, answer.content_type) == (200, "application/json")
+            # Go keeps a connection only when it has seen the end of the body, which it need not look for.
+            assert answer.headers["Content-Length"] == str(len(content))
+            assert answer.headers.get("Connection", "keep-alive") == "keep-alive"
+            assert max(levels(content).values()) == 10
+        async with session.post("/filter", data=body) as answer:
+            assert json.loads(await answer.read())["NodeNames"] == ["n0", "n1", "n2"]
+        async with session.post("/preempt", data=body) as answer:
+            assert json.loads(await answer.read()) == {"NodeNameToMetaVictims": {}}
+
+    served(bench, talk)
+    for verb in ("prioritize", "filter", "preempt"):
+        assert bench.counted("request_duration_seconds_count", verb=verb) == 1
+
+
+def test_faults_are_named_and_counted() -> None:
+    bench = Bench("heft")
+
+    async def talk(session: aiohttp.ClientSession) -> None:
+        for verb in ("filter", "prioritize", "preempt"):
+            async with session.post(f"/{verb}", data=b'{"Pod":7}') as answer:
+                assert answer.status == 400
+                assert (await answer.json())["Error"].startswith("Pod: Expected `object`, got `int`")
+        async with session.post("/bind", data=b"{}") as answer:
+            assert answer.status == 404, "kube-scheduler binds"
+        async with session.get("/filter") as answer:
+            assert answer.status == 405
+
+    served(bench, talk)
+    assert [
+        bench.counted("bad_requests_total", verb=verb) for verb in ("filter", "prioritize", "preempt")
+    ] == [1] * 3
+
+
+def test_bodies_have_a_limit() -> None:
+    bench = Bench("heft")
+    body = question(bench.arrive(live_pod("p")), ["n0", "n1"])
+
+    async def talk(session: aiohttp.ClientSession) -> None:
+        async with session.post("/prioritize", data=body + b" " * 20_000) as answer:
+            assert answer.status == 413
+        async with session.post("/prioritize", data=body) as answer:
+            assert answer.status == 200
+
+    served(bench, talk, largest=10_000)
+    assert bench.counted("bad_requests_total", verb="prioritize") == 1
+
+
+def test_only_clients_of_the_authority_are_let_in(tmp_path: Path) -> None:
+    ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+    serving = ours.issue("extender", "extender", addresses=["localhost"])
+    context = server_tls(serving.certificate, serving.key, ours.pair.certificate)
+    bench = Bench("heft")
+    body = question(bench.arrive(live_pod("p")), ["n0", "n1"])
+
+    def client(authority: Authority | None) -> ssl.SSLContext:
+        made = ssl.create_default_context(cafile=ours.pair.certificate)
+        made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if authority is not None:
+            pair = authority.issue("kube-scheduler", "kube-scheduler")
+            made.load_cert_chain(pair.certificate, pair.key)
+        return made
+
+    async def talk(session: aiohttp.ClientSession) -> None:
+        async with session.post("/prioritize", data=body, ssl=client(ours)) as answer:
+            assert answer.status == 200
+        for authority in (theirs, None):
+            with pytest.raises((aiohttp.ClientError, ConnectionError)):
+                await (await session.post("/prioritize", data=body, ssl=client(authority))).read()
+
+    served(bench, talk, tls=context)
+
+
+def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "keys")
+    one, other = authority.issue("one", "one"), authority.issue("other", "other")
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(InvalidInput, match=r"missing\.pem"):
+        server_tls(missing, one.key)
+    with pytest.raises(InvalidInput, match="cannot serve with certificate"):
+        server_tls(one.certificate, other.key)
+    with pytest.raises(InvalidInput, match=r"client authority .*missing\.pem"):
+        server_tls(one.certificate, one.key, missing)
+    with pytest.raises(InvalidInput, match="client authority"):
+        server_tls(one.certificate, one.key, one.key)
