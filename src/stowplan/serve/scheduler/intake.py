@@ -47,11 +47,16 @@ class Intake:
     wake: Callable[[], None]
 
     def begin(self) -> None:
-        """Queue what waits now, and nothing else."""
+        """Queue what waits now, and nothing else, as if it had been seen when it was created.
+
+        So a new leader keeps the order of arrival. What comes later arrives when it is seen: a clock that is
+        set must not reorder the queue.
+        """
         self.queue.clear()
+        now_s, wall_s = self.monotonic(), self.wall()
         for pod in list(self.feed.pods.values()):
             if pod.is_waiting:
-                self._take_in(pod)
+                self._take_in(pod, now_s - max(wall_s - pod.created_s, 0.0))
         self.wake()
 
     # ---- Listener ----
@@ -84,11 +89,11 @@ class Intake:
         if self.queue.wake(happened, event):
             self.wake()
 
-    def _take_in(self, pod: LivePod) -> None:
+    def _take_in(self, pod: LivePod, ready_s: float | None = None) -> None:
         if not self.selects(pod):
             self._leave_out(pod)
         elif not self.feed.is_assumed(pod):
-            self.queue.set(self.actuator.seen(pod), self.monotonic(), self._ready_s(pod))
+            self.queue.set(self.actuator.seen(pod), self.monotonic(), ready_s)
             self.wake()
 
     def _leave_out(self, pod: LivePod) -> None:
@@ -110,10 +115,6 @@ class Intake:
             is_ours=self.selects(pod),
             closed_s=for_s,
         )
-
-    def _ready_s(self, pod: LivePod) -> float:
-        """Return since when a pod waits, monotonic, so that a new leader keeps the order of arrival."""
-        return self.monotonic() - max(self.wall() - pod.created_s, 0.0)
 
 
 def _change_of(before: LivePod | None, now: LivePod) -> Happening:
