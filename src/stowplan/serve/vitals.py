@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
-
-from stowplan.serve.metrics import SchedulerMetrics
 
 __all__ = ["Vitals"]
 
@@ -21,10 +19,14 @@ EVERY_S: Final = 1.0
 _LOG = structlog.get_logger(__name__)
 
 
+class _Metrics(Protocol):
+    def degraded(self, component: str, reason: str) -> None: ...
+
+
 class Vitals:
     """The components of one process that can work in a lesser way."""
 
-    def __init__(self, metrics: SchedulerMetrics) -> None:
+    def __init__(self, metrics: _Metrics) -> None:
         """Tell `metrics`."""
         self._metrics = metrics
         self._sources: list[Callable[[], Mapping[str, str]]] = []

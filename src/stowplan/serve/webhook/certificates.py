@@ -82,22 +82,17 @@ class ServingCertificate:
         try:
             fingerprint = self._read()
             if fingerprint == self._fingerprint:
-                self._tell("")
+                self._problem = ""
                 return
             self._current, self._expires_s = _tried(self._certificate, self._key)
         except InvalidFile as error:
-            self._tell(str(error))
+            self._problem = str(error)
             return
         # Read before it was loaded: if the files change in between, the next look finds another pair.
         self._fingerprint = fingerprint
-        self._tell("")
+        self._problem = ""
         self._on_change(self._expires_s)
         _log.info("serving certificate replaced", expires_s=self._expires_s)
-
-    def _tell(self, problem: str) -> None:
-        if problem and problem != self._problem:
-            _log.error("serving certificate cannot be replaced", reason=problem)
-        self._problem = problem
 
     def _read(self) -> bytes:
         digest = hashlib.sha256()

@@ -12,15 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from stowplan.errors import StowplanError
 from stowplan.kube.plan import History, history_of
 from stowplan.observe.history import DurationModel, HistoryStore
 
 __all__ = ["Expectations"]
 
-_log = structlog.get_logger(__name__)
 _MOST_SHARE: Final = 0.05  # of a core
 
 
@@ -72,12 +69,8 @@ class Expectations:
         try:
             model = await asyncio.to_thread(self._fit)
         except StowplanError as error:
-            if str(error) != self.error:
-                _log.warning("history cannot be read", reason=str(error))
             self.error = str(error)
             return
-        if self.error:
-            _log.info("history can be read again")
         self.error = ""
         self.classes = len(model)
         self._history = history_of(model)

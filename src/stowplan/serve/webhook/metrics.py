@@ -15,7 +15,6 @@ from stowplan.serve.metrics import Collectors
 __all__ = ["WebhookMetrics"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-COMPONENTS: Final = ("admission", "certificate", "history", "templates")
 
 
 class WebhookMetrics:
@@ -59,9 +58,6 @@ class WebhookMetrics:
         """Note when the serving certificate expires, seconds since the epoch."""
         self._expiry.set(at_s)
 
-    def degraded(self, reason_of: Callable[[str], str]) -> None:
-        """Read from now on from `reason_of(component)` what is not as it should be; empty: all is well."""
-        for component in COMPONENTS:
-            self._degraded.labels(component).set_function(
-                lambda component=component: 1.0 if reason_of(component) else 0.0
-            )
+    def degraded(self, component: str, reason: str) -> None:
+        """Note that a component works in a lesser way, and why; an empty reason: it is well again."""
+        self._degraded.labels(component).set(1.0 if reason else 0.0)

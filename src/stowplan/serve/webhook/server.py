@@ -19,6 +19,7 @@ from stowplan.serve.health import Checks
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.rights import Right
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.vitals import Vitals
 from stowplan.serve.webhook.admission import Admission
 from stowplan.serve.webhook.application import AdmissionApplication
 from stowplan.serve.webhook.certificates import ServingCertificate
@@ -116,7 +117,8 @@ class WebhookServer:
         self.checks.ready("listening", lambda: "" if self.port else "does not listen yet")
         self.checks.ready("templates", self._why_unsettled)
         self.checks.ready("draining", lambda: "is being ended" if self._is_draining else "")
-        self.metrics.degraded(lambda component: self.degradations.get(component, ""))
+        self._vitals = Vitals(self.metrics)
+        self._vitals.watch_many(self._components)
 
     async def run(self) -> None:
         """Serve until cancelled; requests that are being answered then are finished.
@@ -137,7 +139,7 @@ class WebhookServer:
             _log.info("webhook listens", host=config.host, port=self.port, mode=self._mode.value)
             try:
                 async with asyncio.TaskGroup() as group:
-                    for part in (self._templates, self._expectations, self._certificate):
+                    for part in (self._templates, self._expectations, self._certificate, self._vitals):
                         group.create_task(part.run())
             finally:
                 self.port = 0
@@ -147,10 +149,9 @@ class WebhookServer:
         self._is_draining = True
         await asyncio.sleep(self._config.drain_s)
 
-    @property
-    def degradations(self) -> Mapping[str, str]:
-        """What works in a lesser way now, and why, by component."""
-        found = {
+    def _components(self) -> Mapping[str, str]:
+        """Return what each component suffers from; empty where all is well."""
+        return {
             "admission": self._admission.defect,
             "certificate": self._certificate.error,
             "history": self._expectations.error,
@@ -160,14 +161,13 @@ class WebhookServer:
                 if health.state is ReflectorState.WAITING
             ),
         }
-        return {component: why for component, why in found.items() if why}
 
     def status(self) -> Mapping[str, object]:
         """Return what it does now, as plain data."""
         return {
             "mode": self._mode.value,
             "port": self.port,
-            "degraded": dict(self.degradations),
+            "degraded": {component: why for component, why in self._components().items() if why},
             "classes": self._expectations.classes,
             "templates": {
                 kind: {"state": health.state.value, "unusable": dict(health.unusable)}
