@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from stowplan.core.domain import ClusterState, DisruptionBudget
+from stowplan.errors import InvalidObject
 from stowplan.kube.api import resources
 from stowplan.kube.api.client import ApiClient
 from stowplan.kube.api.reflection import Health, Identity, Receiver, Settings
@@ -169,6 +170,17 @@ class ClusterFeed:
     def _tell(self, change: ClusterChange) -> None:
         for listener in self._listeners:
             listener.cluster_changed(change)
+
+    def peek(self, raw: bytes) -> LivePod:
+        """Read a pod that somebody else shows, as it would be if the API server had told it; it is not kept.
+
+        Raises:
+            InvalidObject: it has a field that cannot be used.
+        """
+        try:
+            return self._pods.peek(_IDENTITIES.decode(raw).metadata, raw)
+        except msgspec.DecodeError as error:
+            raise InvalidObject(f"a pod: {error}") from None
 
     # ---- what the scheduler assumes ----
 

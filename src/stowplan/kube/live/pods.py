@@ -63,6 +63,7 @@ class PodBook:
         listeners: Iterable[Listener],
     ) -> None:
         self.reader = PodReader()
+        self._peeking = PodReader()
         self._state = state
         self._context = context
         self._namespaces = namespaces
@@ -106,6 +107,17 @@ class PodBook:
 
     def synced(self) -> None:
         """All were told: nothing is left to do."""
+
+    def peek(self, identity: Identity, raw: bytes) -> LivePod:
+        """Read a pod that was not told of, or not in this form, and keep nothing of it.
+
+        Raises:
+            InvalidObject: it has a field that cannot be used.
+            msgspec.DecodeError: a field is of another type than the API says.
+        """
+        seen = self._peeking.read(raw)
+        self._peeking.forget(identity.uid)
+        return self._live(intern(identity.key), identity, seen, None)
 
     def _live(self, key: str, identity: Identity, seen: PodSeen, before: LivePod | None) -> LivePod:
         fixed = seen.fixed
