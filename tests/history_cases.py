@@ -101,8 +101,10 @@ def decision(decision_id: str = "d-1", *, decided_s: float = 100.4, snapshot: st
     )
 
 
-def snapshot(sha256: str = "5e1f", *, taken_s: float = 100.0) -> Snapshot:
-    return Snapshot(sha256=sha256, format="test/1", content=b"\x00\xff bytes", taken_s=taken_s)
+def snapshot(sha256: str = "5e1f", *, taken_s: float = 100.0, parent: str | None = None) -> Snapshot:
+    return Snapshot(
+        sha256=sha256, format="test/1", content=b"\x00\xff bytes", taken_s=taken_s, parent_sha256=parent
+    )
 
 
 def workflow(

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from stowplan.core.constraints import RuleTable
 from stowplan.core.domain import (
     AccessMode,
     BindingMode,
@@ -66,6 +67,18 @@ from stowplan.core.record import (
 T = TypeVar("T")
 GIB = 1 << 30
 ZONE = "topology.kubernetes.io/zone"
+RULES = RuleTable.parse(
+    {
+        "version": 1,
+        "rules": [
+            {
+                "name": "y-on-large",
+                "tasks": {"labels": {"app": "y"}},
+                "require": {"allocatable": {"cpu": ">= 4"}},
+            }
+        ],
+    }
+)
 SELF = LabelSelector.from_labels({"app": "x"})
 
 
@@ -73,7 +86,7 @@ def some_node(rng: np.random.Generator, name: str) -> Node:
     labels = {"kubernetes.io/hostname": name, ZONE: str(rng.choice(["z1", "z2", "z3"]))}
     if rng.random() < 0.3:
         labels["rack"] = str(rng.choice(["r1", "r2"]))
-    amounts = {"cpu": int(rng.integers(2, 16)) * 1000, "memory": 32 * GIB, "pods": 20}
+    amounts = {"cpu": int(rng.integers(1, 6)) * 1000, "memory": 32 * GIB, "pods": 20}
     if rng.random() < 0.2:
         amounts["example.com/thing"] = 3
     return Node(
@@ -167,13 +180,15 @@ class Drive:
     def __post_init__(self) -> None:
         self.chance = np.random.default_rng(self.seed)  # what happens
         self.rng = np.random.default_rng(self.seed + 1)  # the engine's
-        for number in range(6):
+        for number in range(4):
             self.state.apply(NodeSet(some_node(self.chance, f"n{number}")))
         for event in storage():
             self.state.apply(event)
         self.made = make_policy(self.policy, **self.options)
-        self.engine = Engine(self.state, self.made, rng=self.rng, fallback=make_policy("fifo"), explains=True)
-        setup = Setup(version="1", policy=self.policy, options=self.options, fallback="fifo")
+        self.engine = Engine(
+            self.state, self.made, rng=self.rng, rules=RULES, fallback=make_policy("fifo"), explains=True
+        )
+        setup = Setup(version="1", policy=self.policy, options=self.options, fallback="fifo", rules=RULES)
         self.writer = FrameWriter(setup)
         self.pending: list[PendingTask] = []
         self.running: dict[str, RunningTask] = {}
@@ -203,7 +218,7 @@ class Drive:
             task = self.running.pop(key).pending
             state.apply(PodRemoved(key))
             self.queue(task.progress, task.progress.done(task.index))
-        if chance.random() < 0.5:
+        if chance.random() < 0.8:
             self.arrive()
         node = state.node(int(chance.choice([row for _, row in state.rows()]))).name
         if chance.random() < 0.4:

@@ -61,14 +61,23 @@ def assert_equal_states(one: ClusterState, other: ClusterState) -> None:
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**20))
 def test_every_recorded_cycle_comes_out_the_same_again(policy: str, seed: int) -> None:
-    decided = 0
     for written in Drive(seed, policy).run(12):
         replayed = replay(written.frames, version="1")
-        decided += len(replayed.report.placed)
         assert [placed for _, placed in replayed.report.placed] == [p for _, p in written.report.placed]
         assert [wait for _, wait in replayed.report.waiting] == [w for _, w in written.report.waiting]
         assert replayed.report.degraded == written.report.degraded
-    assert decided
+
+
+def test_the_drive_has_everything_in_it() -> None:
+    written = [each for seed in range(10) for each in Drive(seed, "srpt").run(12)]
+    assert sum(len(each.report.placed) for each in written) > 100
+    assert sum(len(each.report.waiting) for each in written) > 100
+    assert sum(len(each.report.deferred) for each in written) > 10
+    assert sum(len(placed.storage) for each in written for _, placed in each.report.placed) > 3
+    assert sum(bool(placed.gpus) for each in written for _, placed in each.report.placed) > 3
+    assert any(each.before.nominations.on for each in written)
+    events = {type(event).__name__ for each in written for event in each.capture.events}
+    assert len(events) > 6
 
 
 @settings(max_examples=30)

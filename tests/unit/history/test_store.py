@@ -190,6 +190,26 @@ def test_retention_by_number_keeps_the_newest(store: HistoryStore) -> None:
     assert store.counts()["decisions"] == 2
 
 
+def test_what_a_kept_snapshot_stands_on_stays_too(store: HistoryStore) -> None:
+    chain = [
+        snapshot(name, taken_s=100.0, parent=parent)
+        for name, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", "c"), ("other", None))
+    ]
+    store.write([*chain, decision("d-1", decided_s=9000.0, snapshot="c")], 9000.0)
+    assert [link.sha256 for link in store.snapshot_chain("d")] == ["a", "b", "c", "d"]
+    assert store.prune(Retention(age_s=86400.0), 9000.0)["snapshots"] == 2
+    assert store.snapshot_chain("c") == chain[:3]
+    assert store.snapshot_chain("d") == []
+    assert store.snapshot_chain("other") == []
+
+
+def test_the_newest_decision_of_each_pod(store: HistoryStore) -> None:
+    told = (("d-1", "p", 1.0), ("d-2", "p", 2.0), ("d-3", "q", 1.5))
+    store.write([replace(decision(one), pod_uid=pod, decided_s=at_s) for one, pod, at_s in told], 9.0)
+    latest = store.latest_decisions({"p", "q", "r"})
+    assert {uid: found.decision_id for uid, found in latest.items()} == {"p": "d-2", "q": "d-3"}
+
+
 def test_a_snapshot_that_a_decision_may_yet_name_stays(store: HistoryStore) -> None:
     store.write([snapshot(taken_s=1000.0)], 1000.0)
     store.prune(Retention(), 1001.0)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.errors import InvalidFile
 
 __all__ = ["FORMAT", "Setup", "from_runs", "to_runs"]
@@ -22,7 +23,7 @@ class Setup:
         version: of Stowplan.
         policy, options: for `make_policy`; options are plain data.
         fallback: name of the policy that decides when the other fails; "" for none.
-        rules: the operator's rule table as the document it was parsed from; None: none.
+        rules: the operator's rule table.
         explains: whether placements carry explanations.
     """
 
@@ -30,7 +31,7 @@ class Setup:
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fallback: str = ""
-    rules: Any = None
+    rules: RuleTable = NO_RULES
     explains: bool = True
 
 

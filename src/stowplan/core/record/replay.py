@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.policy import make_policy
 from stowplan.core.policy.interface import Replayable
@@ -90,7 +89,7 @@ def _decide(recorded: RecordedCycle) -> CycleReport:
         recorded.state,
         policy,
         rng=recorded.generator(),
-        rules=NO_RULES if setup.rules is None else RuleTable.parse(setup.rules),
+        rules=setup.rules,
         fallback=fallback,
         explains=setup.explains,
     )

@@ -60,12 +60,16 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state that decisions were made from, as bytes to replay them; `sha256` is their name."""
+    """The state that decisions were made from, as bytes to replay them; `sha256` is their name.
+
+    With a parent, the bytes say only what is new since then.
+    """
 
     sha256: str
     format: str
     content: bytes
     taken_s: float
+    parent_sha256: str | None = None
 
     def __post_init__(self) -> None:
         """Check what text and numbers can be stored."""

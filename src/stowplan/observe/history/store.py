@@ -132,10 +132,11 @@ class HistoryStore:
                 done = connection.execute(sa.delete(table).where(sa.or_(too_old, key.in_(surplus))))
                 removed[table.name] = done.rowcount
         used = sa.select(DECISIONS.c.snapshot_sha256).where(DECISIONS.c.snapshot_sha256.is_not(None))
-        # One that no decision names yet may be about to be named.
-        is_settled = SNAPSHOTS.c.taken_s < now_s - min(3600.0, retention.age_s)
+        # One that no decision names yet may be about to be named; and all stand on those before them.
+        is_young = SNAPSHOTS.c.taken_s >= now_s - min(3600.0, retention.age_s)
+        kept = _with_ancestors(sa.or_(is_young, SNAPSHOTS.c.sha256.in_(used)))
         with self._database.writing() as connection:
-            unused = sa.delete(SNAPSHOTS).where(is_settled, SNAPSHOTS.c.sha256.not_in(used))
+            unused = sa.delete(SNAPSHOTS).where(SNAPSHOTS.c.sha256.not_in(sa.select(kept.c.sha256)))
             removed[SNAPSHOTS.name] = connection.execute(unused).rowcount
         return removed
 
@@ -182,6 +183,38 @@ class HistoryStore:
         """
         found = self._rows(sa.select(SNAPSHOTS).where(SNAPSHOTS.c.sha256 == sha256))
         return snapshot_of(found[0]) if found else None
+
+    def snapshot_chain(self, sha256: str) -> list[Snapshot]:
+        """Return a snapshot and all that it stands on, the first first; empty where it is not kept.
+
+        Raises:
+            HistoryError: the database fails.
+        """
+        chain = _with_ancestors(SNAPSHOTS.c.sha256 == sha256)
+        query = sa.select(SNAPSHOTS).join(chain, SNAPSHOTS.c.sha256 == chain.c.sha256)
+        found = {snapshot.sha256: snapshot for snapshot in map(snapshot_of, self._rows(query))}
+        links: list[Snapshot] = []
+        name: str | None = sha256
+        while name is not None and name in found:
+            links.append(found.pop(name))
+            name = links[-1].parent_sha256
+        return links[::-1]
+
+    def latest_decisions(self, pod_uids: Collection[str]) -> dict[str, Decision]:
+        """Return the newest decision on each pod, by uid, as far as there is one.
+
+        Raises:
+            HistoryError: the database fails.
+        """
+        wanted, latest = sorted(pod_uids), dict[str, Decision]()
+        for start in range(0, len(wanted), 500):
+            query = (
+                sa.select(DECISIONS)
+                .where(DECISIONS.c.pod_uid.in_(wanted[start : start + 500]))
+                .order_by(DECISIONS.c.decided_s, DECISIONS.c.decision_id)
+            )
+            latest |= {decision.pod_uid: decision for decision in map(decision_of, self._rows(query))}
+        return latest
 
     def execution(self, pod_uid: str) -> Execution | None:
         """Return what is known of a pod's run, None where nothing is.
@@ -264,3 +297,17 @@ class HistoryStore:
     def _rows(self, query: sa.Select[Any]) -> Sequence[sa.RowMapping]:
         with self._database.reading() as connection:
             return connection.execute(query).mappings().all()
+
+
+def _with_ancestors(which: sa.ColumnElement[bool]) -> sa.CTE:
+    """Return the snapshots of which `which` holds, and all that they stand on."""
+    # Nested, because SQLite counts the deleted rows only of statements that begin with DELETE.
+    some = (
+        sa.select(SNAPSHOTS.c.sha256, SNAPSHOTS.c.parent_sha256)
+        .where(which)
+        .cte("kept", recursive=True, nesting=True)
+    )
+    older = SNAPSHOTS.alias("older")
+    return some.union(
+        sa.select(older.c.sha256, older.c.parent_sha256).join(some, older.c.sha256 == some.c.parent_sha256)
+    )

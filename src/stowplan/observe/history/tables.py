@@ -33,6 +33,7 @@ SNAPSHOTS: Final = Table(
     Column("format", Text, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("taken_s", Double, nullable=False),
+    Column("parent_sha256", Text),
 )
 
 DECISIONS: Final = Table(

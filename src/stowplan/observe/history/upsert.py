@@ -35,6 +35,7 @@ def row_of(record: Record, now_s: float) -> tuple[sa.Table, Mapping[str, object]
                 "format": record.format,
                 "content": record.content,
                 "taken_s": record.taken_s,
+                "parent_sha256": record.parent_sha256,
             }
         case Decision():
             row = {column.name: getattr(record, column.name) for column in DECISIONS.columns}
