@@ -127,6 +127,11 @@ class Engine:
         plan = self.policy.plan(view)
         return [plan.expected_duration_s(0, row) for row in rows]
 
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator, for records of how it stands."""
+        return self._rng
+
     def forget(self, key: str, reason: str) -> Lost:
         """Give back the resources of a placed task whose binding failed, and the storage that it reserved.
 
