@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -84,6 +85,26 @@ def test_bodies_have_a_limit() -> None:
 
     served(bench, talk, largest=10_000)
     assert bench.counted("bad_requests_total", verb="prioritize") == 1
+
+
+def test_a_question_whose_caller_has_hung_up_is_not_scored() -> None:
+    """As after a standstill: what kube-scheduler gave up on long ago still lies in the sockets."""
+    bench = Bench("heft")
+    body = question(bench.arrive(live_pod("p")), ["n0", "n1"])
+    head = f"POST /prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+    async def talk(session: aiohttp.ClientSession) -> None:
+        port = int(str(session._base_url).rpartition(":")[2].strip("/"))
+        callers = [socket.create_connection(("localhost", port)) for _ in range(5)]
+        for caller in callers:
+            caller.sendall(head + body)
+            caller.close()
+        async with session.post("/prioritize", data=body) as answer:
+            assert answer.status == 200
+
+    served(bench, talk)
+    assert bench.counted("abandoned_requests_total", verb="prioritize") == 5
+    assert bench.counted("request_duration_seconds_count", verb="prioritize") == 1
 
 
 def test_only_clients_of_the_authority_are_let_in(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 /filter /prioritize /preempt    answers; 400 with the field that is wrong, 413 when the body is too large
 
 Answers carry their length: kube-scheduler stops reading at the end of the JSON, and Go keeps a connection
-for the next request only when it has seen the end of the body.
+for the next request only when it has seen the end of the body. A question whose caller has hung up is not
+answered: kube-scheduler has gone on without.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -22,6 +24,8 @@ from stowplan.serve.extender.metrics import ExtenderMetrics
 from stowplan.serve.extender.wire import BadRequest
 
 __all__ = ["extender_app", "server_tls"]
+
+_GIVEN_UP = 499  # nobody reads it; nginx's number for a caller that hung up
 
 _LOG = structlog.get_logger(__name__)
 
@@ -48,6 +52,10 @@ def _answering(
             metrics.bad_request(verb)
             _LOG.warning("request refused", verb=verb, reason="the body is too large")
             raise
+        await asyncio.sleep(0)  # one look at the sockets: after a standstill many callers have given up
+        if request.transport is None or request.transport.is_closing():
+            metrics.abandoned(verb)
+            return web.Response(status=_GIVEN_UP)
         began_s = time.perf_counter()
         try:
             content = answer(body)

@@ -206,8 +206,8 @@ class Extender:
     def _read(self, head: wire.PodHead, pod: bytes) -> LivePod | None:
         try:
             return self._pods.of(head, pod)
-        except InvalidObject as error:
-            _LOG.warning("pod cannot be read", pod=head.key, reason=str(error))
+        except (InvalidObject, RecursionError) as error:
+            _LOG.warning("pod cannot be read", pod=head.key, reason=str(error) or type(error).__name__)
             return None
 
     # ---- scores ----

@@ -46,6 +46,9 @@ class ExtenderMetrics:
         self._bad = make.counter(
             "extender_bad_requests", "Requests that could not be understood, by verb.", "verb"
         )
+        self._abandoned = make.counter(
+            "extender_abandoned_requests", "Requests whose caller hung up before they were looked at.", "verb"
+        )
         self._refused = make.counter("extender_refused_nodes", "Nodes that the rule table refused to pods.")
         self._bindings = make.counter(
             "extender_bindings",
@@ -67,6 +70,10 @@ class ExtenderMetrics:
     def bad_request(self, verb: str) -> None:
         """Count a request that could not be understood."""
         self._bad.labels(verb).inc()
+
+    def abandoned(self, verb: str) -> None:
+        """Count a request whose caller hung up before it was looked at."""
+        self._abandoned.labels(verb).inc()
 
     def refused(self, nodes: int) -> None:
         """Count nodes that were refused to one pod."""
