@@ -17,11 +17,14 @@ KEPT = Path(__file__).parents[2] / "tests" / "golden" / "constraints" / "shrunk"
 """Where what differed is kept, made small."""
 
 
-def main(  # noqa: PLR0913  (one argument per option of the command)
+def main(  # noqa: PLR0913, PLR0917  (one argument per option of the command)
     cases: Annotated[int, typer.Option(help="how many pods to judge, at least", min=1)] = 10_000,
     seed: Annotated[int, typer.Option(help="which cases")] = 1,
     processes: Annotated[int, typer.Option(help="how many processes, one core each", min=1)] = 2,
     nodes: Annotated[int, typer.Option(help="nodes of a cluster", min=1)] = 50,
+    emphasis: Annotated[
+        str | None, typer.Option(help="what all clusters are about, such as preemption; else they take turns")
+    ] = None,
     out: Annotated[Path, typer.Option(help="the tally; a run of the same seed goes on from it")] = Path(
         "out/differential.json"
     ),
@@ -37,7 +40,15 @@ def main(  # noqa: PLR0913  (one argument per option of the command)
     try:
         if real:
             raise typer.Exit(real_run.command(out, cases=cases, seed=seed, nodes=nodes, program=program))
-        for progress in run(out, cases=cases, seed=seed, processes=processes, nodes=nodes, program=program):
+        for progress in run(
+            out,
+            cases=cases,
+            seed=seed,
+            processes=processes,
+            nodes=nodes,
+            emphasis=emphasis,
+            program=program,
+        ):
             done, total = progress.tally.cases, cases
             line = f"{done:,} of {total:,} cases, {progress.tally.different:,} mismatches"
             if sys.stderr.isatty():

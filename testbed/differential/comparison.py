@@ -9,6 +9,8 @@ compiled, and every pod is judged alone. What is compared, each of it a kind of 
 * `best`: among feasible nodes, those with the highest total; kube-scheduler picks one of them, or the node
   that the pod is nominated for. Totals that differ without that are counted.
 
+Where the answer tells what preemption would do, that is compared too (`testbed.differential.preemption`).
+
 Our DynamicResources refuses on purpose whatever has resource claims, since kube-scheduler must allocate the
 devices. Where kube-scheduler refuses less, the rest is compared without it; the case counts as left alone.
 """
@@ -29,6 +31,7 @@ from stowplan.core.policy.kube import KubeScoring
 from stowplan.errors import InvalidObject
 from stowplan.kube.manifest import LoadedObjects, load_objects
 from testbed.differential.oracle import Answer, Invalid, Panicked, PodVerdict, Verdicts
+from testbed.differential.preemption import Crowd, compare_preemption
 from testbed.differential.tally import Mismatch, Tally
 
 __all__ = ["Scoring", "compare"]
@@ -68,7 +71,7 @@ def compare(objects: Sequence[Mapping[str, Any]], answer: Answer, *, has_scores:
             except InvalidObject as error:
                 tally.note(Mismatch(kind="loading", ours=str(error)))
                 return tally
-            _Case(loaded, answer, tally).compare(has_scores=has_scores)
+            _Case(loaded, answer, tally, objects).compare(has_scores=has_scores)
     return tally
 
 
@@ -77,9 +80,11 @@ class _Case:
     loaded: LoadedObjects
     verdicts: Verdicts
     tally: Tally
+    objects: Sequence[Mapping[str, Any]]
     rows: NDArray[np.intp] = field(init=False)
     number_of_plugin: NDArray[np.int8] = field(init=False)
     scoring: Scoring | None = None
+    crowd: Crowd | None = None
 
     def __post_init__(self) -> None:
         state = self.loaded.state
@@ -96,6 +101,11 @@ class _Case:
             compiled = CompiledFilters(self.loaded.state, pod.shape)
             verdict = self.verdicts.pods[pod.key]
             self._compare_filters(pod.key, compiled, verdict)
+            if verdict.preemption is not None and not pod.shape.resource_claims:
+                if self.crowd is None:
+                    self.crowd = Crowd(self.loaded, self.objects)
+                emptying = self.crowd.emptying(pod.key, compiled)
+                compare_preemption(pod.key, emptying, verdict, self.verdicts, self.tally)
             if has_scores and verdict.total:
                 if self.scoring is None:
                     self.scoring = Scoring(self.loaded)

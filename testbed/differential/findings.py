@@ -39,7 +39,7 @@ def keep_findings(
         by_kind[mismatch.kind, mismatch.filter].append(mismatch)
     if not by_kind:
         return
-    with Oracle(program=program) as oracle:
+    with Oracle(program=program, has_preemptions=True) as oracle:
         for (kind, name), found in by_kind.items():
             for mismatch in found[:_PER_KIND]:
                 where = f"{kind} {name} seed {mismatch.seed} ({mismatch.emphasis}) {mismatch.pod}"

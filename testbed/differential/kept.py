@@ -12,10 +12,37 @@ from stowplan.core.constraints import FILTERS, CompiledFilters
 from stowplan.kube.manifest import load_objects
 from testbed.differential.comparison import Scoring
 from testbed.differential.generator import Manifest
-from testbed.differential.oracle import Verdicts
+from testbed.differential.oracle import Preempting, Verdicts
+from testbed.differential.preemption import Crowd, Emptying
 from testbed.differential.tally import Mismatch
 
-__all__ = ["Expected", "KeptCase", "expected_of", "ours", "read_case", "write_case"]
+__all__ = [
+    "Expected",
+    "ExpectedPreemption",
+    "KeptCase",
+    "expected_of",
+    "ours",
+    "read_case",
+    "write_case",
+]
+
+
+class ExpectedPreemption(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What preemption would do for one pod.
+
+    Attributes:
+        is_eligible: Whether the pod may preempt.
+        potential: The nodes on which it is tried, sorted.
+        victims: By node on which it helps, the pods that must go, in order.
+        violations: By node, how many of them a budget should have kept, where there are any.
+        chosen: Nodes that are the best; of equal ones, kube-scheduler names any one.
+    """
+
+    is_eligible: bool = True
+    potential: list[str] = []
+    victims: dict[str, list[str]] = {}
+    violations: dict[str, int] = {}
+    chosen: list[str] = []
 
 
 class Expected(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,11 +52,13 @@ class Expected(msgspec.Struct, frozen=True, omit_defaults=True):
         refused: By filter, the nodes that it refuses when it is asked alone, sorted.
         first: By node that is refused, the filter that is named.
         best: The nodes with the highest score, sorted.
+        preemption: What preemption would do, where that was asked.
     """
 
     refused: dict[str, list[str]] = {}
     first: dict[str, str] = {}
     best: list[str] = []
+    preemption: ExpectedPreemption | None = None
 
 
 class KeptCase(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,15 +104,36 @@ def expected_of(objects: Sequence[Manifest], verdicts: Verdicts) -> dict[str, Ex
             {name: sorted(nodes) for name, nodes in sorted(verdicts.refused_by(key).items())},
             {node: name for node, name in verdicts.first_of(key).items() if name is not None},
             sorted(best),
+            None if verdict.preemption is None else _theirs(verdict.preemption, verdicts),
         )
     return said
+
+
+def _theirs(said: Preempting, verdicts: Verdicts) -> ExpectedPreemption:
+    return ExpectedPreemption(
+        is_eligible=not said.ineligible,
+        potential=sorted(verdicts.names(said.potential)),
+        victims={one.node: list(one.victims) for one in sorted(said.candidates, key=lambda one: one.node)},
+        violations={one.node: one.violations for one in said.candidates if one.violations},
+        chosen=[said.chosen] if said.chosen else [],
+    )
+
+
+def _ours(said: Emptying) -> ExpectedPreemption:
+    return ExpectedPreemption(
+        is_eligible=not said.ineligible,
+        potential=sorted(said.potential),
+        victims={node: list(victims) for node, (victims, _) in sorted(said.victims.items())},
+        violations={node: count for node, (_, count) in said.victims.items() if count},
+        chosen=sorted(said.equally_good),
+    )
 
 
 def ours(objects: Sequence[Manifest]) -> dict[str, Expected]:
     """Return what we say, by pod."""
     loaded = load_objects(objects)
     state = loaded.state
-    scoring = Scoring(loaded)
+    scoring, crowd = Scoring(loaded), Crowd(loaded, objects)
     said: dict[str, Expected] = {}
     for index, pod in enumerate(loaded.pending):
         compiled = CompiledFilters(state, pod.shape)
@@ -98,6 +148,7 @@ def ours(objects: Sequence[Manifest]) -> dict[str, Expected]:
             dict(sorted(refused.items())),
             {name: FILTERS[number - 1] for name, number in first.items() if number},
             sorted(best),
+            _ours(crowd.emptying(pod.key, compiled)),
         )
     return said
 

@@ -6,12 +6,12 @@ own, and cases that the real scheduler answers through its extender are compared
 
 Protocol: one JSON object a line each way, and a line in gives a line out, in order.
 
-* in: `{"objects": […], "kinds": […], "is_validated": true, "has_scores": true, "has_reasons": true}`. The
-  objects are plain Kubernetes manifests, as a mapping each, no `List`s; their kinds are `apiVersion/kind`. A
-  pod with `spec.nodeName` is bound there; one without is judged, each by itself against the given cluster;
-  `status.nominatedNodeName` nominates a judged pod for a node, which the others see as kube-scheduler would.
-  Pods that ended or are being deleted unbound are left out, as kube-scheduler's own event handlers leave
-  them out.
+* in: `{"objects": […], "kinds": […], "is_validated": true, "has_scores": true, "has_reasons": true,
+  "has_preemptions": true}`. The objects are plain Kubernetes manifests, as a mapping each, no `List`s; their
+  kinds are `apiVersion/kind`. A pod with `spec.nodeName` is bound there; one without is judged, each by
+  itself against the given cluster; `status.nominatedNodeName` nominates a judged pod for a node, which the
+  others see as kube-scheduler would. Pods that ended or are being deleted unbound are left out, as
+  kube-scheduler's own event handlers leave them out.
 * out: an `Answer`, told apart by `type`.
 
 What happens to the objects first: the API's defaults (the scheme's own); on request its validation, and what
@@ -42,7 +42,18 @@ from numpy.typing import NDArray
 from testbed.errors import ComponentFailed
 from testbed.programs import go, program_path
 
-__all__ = ["Answer", "Invalid", "InvalidObject", "Oracle", "Panicked", "PodVerdict", "Refusal", "Verdicts"]
+__all__ = [
+    "Answer",
+    "Invalid",
+    "InvalidObject",
+    "NodeToEmpty",
+    "Oracle",
+    "Panicked",
+    "PodVerdict",
+    "Preempting",
+    "Refusal",
+    "Verdicts",
+]
 
 PROGRAM: Final = "filter-oracle"
 SECONDS_TO_END: Final = 5.0
@@ -70,6 +81,36 @@ class Refusal(msgspec.Struct, frozen=True):
     nodes: bytes
 
 
+class NodeToEmpty(msgspec.Struct, frozen=True):
+    """A node that would take a pod without some of its pods.
+
+    Attributes:
+        node: Its name.
+        victims: The pods that must go, `namespace/name`, the most important first.
+        violations: How many of them a disruption budget should have kept.
+    """
+
+    node: str
+    victims: tuple[str, ...]
+    violations: int = 0
+
+
+class Preempting(msgspec.Struct, frozen=True):
+    """What kube-scheduler's preemption would do for a pod, were no node feasible.
+
+    Attributes:
+        potential: Bitmap of the nodes on which it is tried.
+        ineligible: Why the pod may not preempt now; empty when it may.
+        candidates: The nodes on which it helps, in order of nodes; all of them, however many there are.
+        chosen: The node of the best; of equal ones, any.
+    """
+
+    potential: bytes
+    ineligible: str = ""
+    candidates: tuple[NodeToEmpty, ...] = ()
+    chosen: str = ""
+
+
 class PodVerdict(msgspec.Struct, frozen=True):
     """What kube-scheduler's plugins say of one pod.
 
@@ -89,6 +130,7 @@ class PodVerdict(msgspec.Struct, frozen=True):
         failed: What a filter said that did not refuse but failed: kube-scheduler then gives up this attempt
             to place the pod, whatever other nodes there are. The node counts as refused by that plugin.
         reasons: Why; empty unless asked for.
+        preemption: What preemption would do; None unless asked for, and for pods that are gated or failed.
     """
 
     refused: dict[str, bytes]
@@ -101,6 +143,7 @@ class PodVerdict(msgspec.Struct, frozen=True):
     unscored: str = ""
     failed: str = ""
     reasons: tuple[Refusal, ...] = ()
+    preemption: Preempting | None = None
 
 
 class Verdicts(msgspec.Struct, frozen=True, tag="verdicts"):
@@ -195,6 +238,7 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
         is_validated: bool = True,
         has_scores: bool = True,
         has_reasons: bool = True,
+        has_preemptions: bool = False,
         program: Path | None = None,
     ) -> None:
         """Say what each answer shall hold.
@@ -203,6 +247,7 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
             is_validated: The API's validation of every object comes first, and can end in `Invalid`.
             has_scores: Score the feasible nodes of each pod.
             has_reasons: Tell why nodes are refused.
+            has_preemptions: Tell what preemption would do for each pod.
             program: The program, where it is not the one of the cache.
 
         Raises:
@@ -212,6 +257,7 @@ class Oracle(contextlib.AbstractContextManager["Oracle"]):
             "is_validated": is_validated,
             "has_scores": has_scores,
             "has_reasons": has_reasons,
+            "has_preemptions": has_preemptions,
         }
         self._program = program or program_path(PROGRAM)
         self._encoder = msgspec.json.Encoder()

@@ -51,6 +51,7 @@ class Progress(msgspec.Struct, kw_only=True):
     Attributes:
         seed: Of the run; the seeds of its cases follow from it.
         nodes: Per cluster.
+        emphasis: Of all clusters; None: they take turns.
         done: Numbers of the chunks that are in the tally.
         elapsed_s: Time spent, over all goes.
         tally: The sums.
@@ -58,6 +59,7 @@ class Progress(msgspec.Struct, kw_only=True):
 
     seed: int
     nodes: int
+    emphasis: str | None = None
     done: list[int] = []
     elapsed_s: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
@@ -69,22 +71,22 @@ def seeds_of(seed: int, chunk: int) -> range:
     return range(first, first + CLUSTERS_PER_CHUNK)
 
 
-def read_progress(path: Path, seed: int, nodes: int) -> Progress:
+def read_progress(path: Path, seed: int, nodes: int, emphasis: str | None = None) -> Progress:
     """Return what a run has done so far, nothing when the file is not there.
 
     Raises:
         BedError: the file is of another run, or of none.
     """
     if not path.exists():
-        return Progress(seed=seed, nodes=nodes)
+        return Progress(seed=seed, nodes=nodes, emphasis=emphasis)
     try:
         known = msgspec.json.decode(path.read_bytes(), type=Progress)
     except msgspec.DecodeError as error:
         raise BedError(f"{path} is not the tally of a run ({error}); name another file") from error
-    if (known.seed, known.nodes) != (seed, nodes):
+    if (known.seed, known.nodes, known.emphasis) != (seed, nodes, emphasis):
         raise BedError(
-            f"{path} is of seed {known.seed} with {known.nodes} nodes, not of seed {seed} with {nodes}; "
-            "name another file, or take the same seed"
+            f"{path} is of seed {known.seed} with {known.nodes} nodes and emphasis {known.emphasis}, not of "
+            f"seed {seed} with {nodes} and {emphasis}; name another file, or take the same"
         )
     return known
 
@@ -101,16 +103,17 @@ class _Worker:
     oracle: Oracle | None = None
 
 
-def _start_worker(program: Path | None) -> None:
+def _start_worker(program: Path | None, emphasis: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent alone decides what an interrupt means
     gc.set_threshold(200_000)  # a case makes many objects, which go with their last reference
-    _Worker.oracle = Oracle(program=program).__enter__()  # it ends with its pipe, when this process does
+    oracle = Oracle(program=program, has_preemptions=emphasis == "preemption")
+    _Worker.oracle = oracle.__enter__()  # it ends with its pipe, when this process does
 
 
-def _work(seeds: range, nodes: int) -> Tally:
+def _work(seeds: range, nodes: int, emphasis: str | None) -> Tally:
     if _Worker.oracle is None:
         raise BedError("a process was given work before it was started")
-    return run_chunk(_Worker.oracle, seeds, nodes, pods=PODS_PER_CLUSTER)
+    return run_chunk(_Worker.oracle, seeds, nodes, emphasis, pods=PODS_PER_CLUSTER)
 
 
 def run_chunk(
@@ -131,8 +134,15 @@ def run_chunk(
     return tally
 
 
-def run(
-    path: Path, *, cases: int, seed: int, processes: int, nodes: int = 50, program: Path | None = None
+def run(  # noqa: PLR0913  (one argument per option of the command)
+    path: Path,
+    *,
+    cases: int,
+    seed: int,
+    processes: int,
+    nodes: int = 50,
+    emphasis: str | None = None,
+    program: Path | None = None,
 ) -> Iterator[Progress]:
     """Judge cases until there are `cases` of them, and write the tally to `path` as it grows.
 
@@ -142,6 +152,7 @@ def run(
         seed: Of the run.
         processes: How many processes, each with an oracle of its own.
         nodes: Per cluster.
+        emphasis: Of all clusters; None: they take turns.
         program: The oracle, where it is not the one of the cache.
 
     Yields:
@@ -150,17 +161,17 @@ def run(
     Raises:
         BedError: the oracle is not built or died, or the file is of another run.
     """
-    progress = read_progress(path, seed, nodes)
+    progress = read_progress(path, seed, nodes, emphasis)
     before_s, start = progress.elapsed_s, time.monotonic()
     saved = start
     chunks = (chunk for chunk in count() if chunk not in set(progress.done))
     running: dict[Future[Tally], int] = {}
-    with ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(program,)) as pool:
+    with ProcessPoolExecutor(processes, initializer=_start_worker, initargs=(program, emphasis)) as pool:
         try:
             while progress.tally.cases < cases:
                 while len(running) < 2 * processes:
                     chunk = next(chunks)
-                    running[pool.submit(_work, seeds_of(seed, chunk), nodes)] = chunk
+                    running[pool.submit(_work, seeds_of(seed, chunk), nodes, emphasis)] = chunk
                 for finished in wait(running, return_when=FIRST_COMPLETED).done:
                     chunk = running.pop(finished)
                     progress.tally.add(finished.result())
@@ -193,4 +204,10 @@ def summary(progress: Progress) -> str:
         f"{name:<22} {tally.decisive_cases.get(name, 0):>18,} {tally.decisive.get(name, 0):>12,}"
         for name in DECIDABLE
     ]
+    if tally.preemptions:
+        helped = f"{tally.helped:,} helped on some node and {tally.ineligible:,} were not eligible"
+        lines += [
+            f"preemption compared in {tally.preemptions:,} cases, of which {helped}",
+            f"nodes to empty: {tally.emptied:,}, of which {tally.breaking:,} break a disruption budget",
+        ]
     return "\n".join(lines)

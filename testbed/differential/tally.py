@@ -93,6 +93,11 @@ class Tally(Sums, kw_only=True):
         best_equal: Those in which the best nodes are the same.
         best_within: Those in which all of kube-scheduler's best nodes are among ours.
         totals_equal: Those in which every total is the same.
+        preemptions: Cases whose preemption was compared.
+        helped: Those in which it would help on some node.
+        ineligible: Those in which the pod may not preempt.
+        emptied: Nodes on which it would help, over all cases.
+        breaking: Those on which it would break a disruption budget.
     """
 
     decisive_cases: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -101,3 +106,8 @@ class Tally(Sums, kw_only=True):
     best_equal: int = 0
     best_within: int = 0
     totals_equal: int = 0
+    preemptions: int = 0
+    helped: int = 0
+    ineligible: int = 0
+    emptied: int = 0
+    breaking: int = 0

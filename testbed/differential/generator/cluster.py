@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from testbed.differential.generator.apart import device_claim, devices, own
+from testbed.differential.generator.crowd import budgets, crowd, prepare
 from testbed.differential.generator.nodes import node
 from testbed.differential.generator.pods import bound_pod, pending_pod
 from testbed.differential.generator.storage import add_csi, csi_nodes
@@ -55,12 +56,15 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None, *, pods: i
     world.nodes = tuple(f"n{number}" for number in range(nodes))
     world.zones = world.pick((("za", "zb", "zc"), ("za", "zb"), ("za", "zb", "zc", "zd")))
     namespaces = [_namespace(world, name) for name in world.namespaces]
-    classes: list[Manifest] = []
-    if world.has("nominated") or world.chance(0.1):
+    is_crowded = chosen == "preemption"
+    if is_crowded:
+        prepare(world)
+    elif world.has("nominated") or world.chance(0.1):
         world.priorities = dict(_PRIORITIES)
-        classes = [_priority_class(world, name, value) for name, value in _PRIORITIES.items()]
+    classes = [_priority_class(world, name, value) for name, value in world.priorities.items()]
     described = [node(world, number, name) for number, name in enumerate(world.nodes)]
-    bound = [bound_pod(world, number) for number in range(world.rng.randint(nodes // 2, nodes * 3 // 2))]
+    least, most = (2 * nodes, 6 * nodes) if is_crowded else (nodes // 2, nodes * 3 // 2)
+    bound = [bound_pod(world, number) for number in range(world.rng.randint(least, most))]
     waiting = world.rng.randint(5, 8) if pods is None else pods
     pending = [pending_pod(world, number) for number in range(waiting)]
     if chosen == "devices":
@@ -69,12 +73,17 @@ def generate(seed: int, nodes: int = 50, emphasis: str | None = None, *, pods: i
             _claim_device(world, pod)
     if chosen == "owners":
         world.early += own(world, [*bound, *pending])
+    limits: list[Manifest] = []
+    if is_crowded:
+        crowd(world, bound, pending)
+        limits = budgets(world, bound)
     services = [_service(world, number) for number in range(2)] if world.has("scores") else []
     uses_storage = any("volumes" in pod["spec"] for pod in (*bound, *pending))
     if uses_storage:
         add_csi(world)
     attached = csi_nodes(world) if uses_storage else []
-    objects = [*namespaces, *classes, *described, *world.early, *attached, *services, *bound, *pending]
+    placed = [*namespaces, *classes, *described, *world.early, *attached, *services, *limits]
+    objects = [*placed, *bound, *pending]
     return Case(seed, chosen, tuple(objects))
 
 

@@ -60,8 +60,12 @@ EMPHASES: Final[dict[str, tuple[str, ...]]] = {
 }
 """By name of an emphasis, the features that are common there; `everything`: all are fairly common."""
 
-APART: Final[dict[str, tuple[str, ...]]] = {"devices": ("devices",), "owners": ("scores",)}
-"""Emphases that only those get who ask for them: devices to claim, and pods with controllers."""
+APART: Final[dict[str, tuple[str, ...]]] = {
+    "devices": ("devices",),
+    "owners": ("scores",),
+    "preemption": (),
+}
+"""Emphases that only those get who ask for them: devices to claim, pods with controllers, crowds."""
 
 _RARE: Final = 0.05
 _COMMON: Final = 0.85

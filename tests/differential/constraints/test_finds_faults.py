@@ -9,20 +9,27 @@ import pytest
 
 from stowplan.core.constraints import (
     compiled,
+    interpod,
     matching,
     node_filters,
     requests,
     room,
     spread,
     storage_tables,
+    volume_limits,
     volume_use,
     volume_zone,
 )
+from stowplan.core.constraints.filter import RowTrial
 from stowplan.core.constraints.interpod import InterPodAffinity
-from stowplan.core.domain import LabelSelector, Operator, Requirement, TaintEffect
+from stowplan.core.domain import DisruptionBudget, LabelSelector, Operator, Requirement, TaintEffect
 from stowplan.core.policy.kube import preferences
+from stowplan.core.preemption import choice, victims
 from stowplan.kube.manifest import pods, storage
+from stowplan.kube.manifest.budgets import read_budget
+from testbed.differential import preemption
 from testbed.differential.oracle import Oracle
+from testbed.differential.preemption import Crowd
 from testbed.differential.run import run_chunk
 from testbed.errors import MissingPrerequisite
 
@@ -35,7 +42,7 @@ Fault = Callable[[], AbstractContextManager[object]]
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
     try:
-        with Oracle(has_reasons=False) as running:
+        with Oracle(has_reasons=False, has_preemptions=True) as running:
             yield running
     except MissingPrerequisite as missing:
         pytest.skip(str(missing))
@@ -75,6 +82,10 @@ def everywhere_room() -> AbstractContextManager[object]:
     right = storage.STORAGE_READERS["CSIStorageCapacity"]
     wrong = {"CSIStorageCapacity": lambda *a: dataclasses.replace(right(*a), node_topology=LabelSelector())}
     return patch.dict(storage.STORAGE_READERS, wrong)
+
+
+def unmoved(trial: type[RowTrial]) -> Fault:
+    return lambda: patch.object(trial, "count", lambda *_: None)
 
 
 FAULTS: dict[str, tuple[str, Fault]] = {
@@ -124,6 +135,46 @@ FAULTS: dict[str, tuple[str, Fault]] = {
         "nominated",
         lambda: patch.object(compiled.CompiledFilters, "_nominated_for", lambda *_: []),
     ),
+    "budgets do not matter": (
+        "preemption",
+        lambda: patch.object(victims, "split_by_budgets", lambda pods, _: ([], list(pods))),
+    ),
+    "disrupted pods count again": (
+        "preemption",
+        lambda: patch.object(
+            preemption,
+            "read_budget",
+            lambda *read: dataclasses.replace(read_budget(*read), disrupted_pods=frozenset()),
+        ),
+    ),
+    "an empty selector protects": (
+        "preemption",
+        lambda: patch.object(
+            DisruptionBudget,
+            "covers",
+            lambda self, shape: (
+                self.selector is not None
+                and self.namespace == shape.namespace
+                and self.selector.matches(dict(shape.labels))
+            ),
+        ),
+    ),
+    "priorities are added as they are": ("preemption", lambda: patch.object(choice, "_SHIFT", 0)),
+    "all pods started at once": ("preemption", lambda: patch.object(Crowd, "_started", lambda *_: 0.0)),
+    "hopeless nodes are tried": (
+        "preemption",
+        lambda: patch.object(compiled.CompiledFilters, "yielding", lambda self: ~self.feasible),
+    ),
+    "nobody waits for victims": (
+        "preemption",
+        lambda: patch.object(Crowd, "_read_conditions", lambda *_: None),
+    ),
+    "resources stay taken": ("preemption", unmoved(room._RoomTrial)),
+    "ports stay taken": ("preemption", unmoved(room._PortTrial)),
+    "disks stay mounted": ("preemption", unmoved(volume_use._UseTrial)),
+    "volumes stay attached": ("preemption", unmoved(volume_limits._VolumesTrial)),
+    "domains stay full": ("preemption", unmoved(spread._SpreadTrial)),
+    "related pods stay": ("preemption", unmoved(interpod._RelationTrial)),
     "small images count": ("scores", lambda: patch.object(preferences, "_FEWEST_IMAGE_BYTES", 0)),
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from testbed.differential.findings import keep_findings
 from testbed.differential.generator import EMPHASES, generate
@@ -24,7 +25,7 @@ ROUNDS = 3
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
     try:
-        with Oracle() as running:
+        with Oracle(has_preemptions=True) as running:
             yield running
     except MissingPrerequisite as missing:
         pytest.skip(str(missing))
@@ -44,6 +45,16 @@ def test_we_judge_as_kube_scheduler_does(oracle: Oracle, part: int) -> None:
     assert tally.cases > 90
     assert len(tally.decisive) >= 13  # all filters that an object can make decisive, but for a rare one
     assert tally.best_within == tally.scored > 0
+
+
+@pytest.mark.parametrize("part", range(ROUNDS))
+def test_we_preempt_as_kube_scheduler_does(oracle: Oracle, part: int) -> None:
+    tally = run_chunk(oracle, range(40 * part, 40 * (part + 1)), 12, "preemption")
+    assert not tally.mismatches, told(tally)
+    assert tally.preemptions > 200
+    assert tally.helped > 100
+    assert tally.ineligible > 10
+    assert tally.breaking > 20
 
 
 def test_controllers_of_pods_spread_them_by_default(oracle: Oracle) -> None:
@@ -78,7 +89,14 @@ def test_kept_verdicts_are_still_those_of_kube_scheduler(oracle: Oracle, path: P
     case = read_case(path)
     answer = oracle.judge(case.objects)
     assert isinstance(answer, Verdicts)
-    assert expected_of(case.objects, answer) == case.pods
+    for key, said in expected_of(case.objects, answer).items():
+        kept = case.pods[key]
+        if kept.preemption is None or said.preemption is None:
+            assert replace(said, preemption=kept.preemption) == kept
+        else:
+            assert set(said.preemption.chosen) <= set(said.preemption.victims)  # of equal ones any
+            chosen = replace(said.preemption, chosen=kept.preemption.chosen)
+            assert replace(said, preemption=chosen) == kept
 
 
 def test_a_mismatch_becomes_a_file(oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from testbed.differential.kept import ours, read_case
@@ -18,3 +19,8 @@ def test_we_say_what_kube_scheduler_says(path: Path) -> None:
     }
     for key, one in case.pods.items():
         assert set(one.best) <= set(said[key].best)  # it picks one of these
+        if one.preemption is not None:
+            mine = said[key].preemption
+            assert mine is not None
+            assert set(one.preemption.chosen) <= set(mine.chosen)  # the same
+            assert msgspec.structs.replace(mine, chosen=one.preemption.chosen) == one.preemption

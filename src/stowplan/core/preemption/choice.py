@@ -9,8 +9,7 @@ kubernetes pkg/scheduler/framework/preemption/preemption.go, 1.37.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +17,8 @@ from stowplan.core.domain import BoundPod
 
 __all__ = ["Candidate", "StartTimes", "best_candidate", "preference"]
 
-StartTimes = Mapping[str, float]
-"""When pods started, by key, in seconds since any moment; pods that are not in it have not started yet."""
+StartTimes = Callable[[str], float]
+"""Tells by a pod's key when it started, in seconds since any moment; ∞ when it has not started yet."""
 
 _SHIFT: Final = 1 << 31
 
@@ -43,9 +42,7 @@ def preference(candidate: Candidate, started_s: StartTimes) -> tuple[float, ...]
     """Return what candidates are compared by; the smallest is the best."""
     priorities = [pod.shape.priority for pod in candidate.victims]
     highest = max(priorities)
-    earliest_s = min(
-        started_s.get(pod.key, math.inf) for pod in candidate.victims if pod.shape.priority == highest
-    )
+    earliest_s = min(started_s(pod.key) for pod in candidate.victims if pod.shape.priority == highest)
     return (
         candidate.violations,
         highest,

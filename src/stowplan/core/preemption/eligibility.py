@@ -34,8 +34,8 @@ def why_not_eligible(
     if not can_preempt:
         return "preemptionPolicy is Never"
     row = state.row(nominated) if nominated else -1
-    if row < 0 or not compiled.yielding()[row]:  # without hope there, it looks elsewhere
-        return ""
+    if row < 0 or not (compiled.feasible[row] or compiled.yielding()[row]):
+        return ""  # there is no hope for it there any more: it looks elsewhere
     priority = compiled.shape.priority
     for key, pod in state.pods_on[row].items():
         if pod.shape.priority < priority and is_leaving(key):

@@ -7,7 +7,6 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 1.37.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from stowplan.core.constraints import CompiledFilters, Verdict
@@ -42,21 +41,23 @@ def select_victims(
         trial.remove(pod)
     if trial.verdict() is not Verdict.ACCEPTS:
         return None
-    potential.sort(key=lambda pod: (-pod.shape.priority, started_s.get(pod.key, math.inf)))
-    violating, others = split_by_budgets(potential, budgets)
-    victims: set[str] = set()
-    for pod in (*violating, *others):
+
+    def importance(pod: BoundPod) -> tuple[int, float]:
+        return -pod.shape.priority, started_s(pod.key)
+
+    violating, others = split_by_budgets(sorted(potential, key=importance), budgets)
+    victims: list[BoundPod] = []
+    violations = 0
+    for place, pod in enumerate((*violating, *others)):
         trial.restore(pod)
         if trial.verdict() is not Verdict.ACCEPTS:
             trial.remove(pod)
-            victims.add(pod.key)
+            victims.append(pod)
+            violations += place < len(violating)
     if not victims:  # the pod fits beside all of them: there was nothing to preempt for
         return None
-    return Candidate(
-        node_name=state.node(row).name,
-        victims=tuple(pod for pod in potential if pod.key in victims),
-        violations=sum(pod.key in victims for pod in violating),
-    )
+    victims.sort(key=importance)
+    return Candidate(state.node(row).name, tuple(victims), violations)
 
 
 def split_by_budgets(
