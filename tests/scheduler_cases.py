@@ -174,6 +174,7 @@ class TableActuator:
     reserves: bool = True
     backlog: int = 0
     gate: asyncio.Event | None = None
+    breaks: str = ""
 
     def seen(self, pod: LivePod) -> LivePod:
         return pod
@@ -182,6 +183,8 @@ class TableActuator:
         self.acts.append((pod.name, placed.node_name))
         if self.gate is not None:
             await self.gate.wait()
+        if pod.name == self.breaks:
+            raise ZeroDivisionError("a defect")
         answers = self.answers.get(pod.name)
         if answers:
             return answers.pop(0)

@@ -29,6 +29,9 @@ def test_a_node_is_closed_twice_as_long_each_time_and_forgiven_after_a_quiet_whi
     assert holds.refused("n", 2.0) == 3.0  # of a pod that was sent before
     assert holds.closed(4.9) == ("n",)
     assert holds.next_due_s(4.9) == 5.0
+    assert not holds.have_opened(4.9)
+    assert holds.have_opened(5.0)
+    assert not holds.have_opened(5.5)
     assert holds.closed(5.0) == ()
     assert holds.next_due_s(5.0) is None
     assert holds.refused("n", 6.0) == 10.0

@@ -41,6 +41,7 @@ class NodeHolds:
         self._first_s = first_s
         self._longest_s = longest_s
         self._holds: dict[str, _Hold] = {}
+        self._were_closed: tuple[str, ...] = ()
 
     def refused(self, node_name: str, now_s: float) -> float:
         """Close a node whose kubelet refused a pod; return for how many seconds.
@@ -62,6 +63,11 @@ class NodeHolds:
             if now_s - hold.until_s > _QUIET_TIMES * hold.length_s:
                 del self._holds[name]
         return tuple(sorted(name for name, hold in self._holds.items() if hold.until_s > now_s))
+
+    def have_opened(self, now_s: float) -> bool:
+        """Tell whether a node has opened since this was last asked."""
+        before, self._were_closed = self._were_closed, self.closed(now_s)
+        return not set(before) <= set(self._were_closed)
 
     def next_due_s(self, now_s: float) -> float | None:
         """Return when the next node opens; None: none is closed."""

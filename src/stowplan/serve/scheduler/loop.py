@@ -30,7 +30,7 @@ from stowplan.kube.api.status import StatusWriter
 from stowplan.kube.live.pod import LivePod
 from stowplan.serve.metrics import SchedulerMetrics
 from stowplan.serve.scheduler.flights import FlightParts, Flights
-from stowplan.serve.scheduler.hints import POLICY
+from stowplan.serve.scheduler.hints import POLICY, Happening
 from stowplan.serve.scheduler.holds import NodeHolds
 from stowplan.serve.scheduler.intake import Intake
 from stowplan.serve.scheduler.interface import Actuator, DecisionSink, Feed, Preemptor, TaskBook
@@ -219,6 +219,8 @@ class Scheduler:
             await asyncio.sleep(pause_s)
             now_s = self._monotonic()
             self._queue.advance(now_s)
+            if self._holds.have_opened(now_s):
+                self._queue.wake(Happening.NODE_OPENED, "NodeOpened")
             if self._may_decide():
                 return
             self._work.clear()
