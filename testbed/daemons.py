@@ -136,6 +136,11 @@ class Daemons:
         for daemon in self.running.values():
             daemon.process.wait()
 
+    def end(self, name: str, within_s: float = 5.0) -> None:
+        """End one of them on purpose; its name may be used again."""
+        self.running[name].end(within_s)
+        self.forget(name)
+
     def forget(self, name: str) -> None:
         """Leave a process out of the checks from now on; it was ended on purpose."""
         del self.running[name]

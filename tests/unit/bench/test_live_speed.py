@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from bench import kube_scheduler_speed as speed
-from bench.kube_scheduler_speed import Reading
+from bench.live import speed
+from bench.live.speed import Reading
 from testbed.errors import ComponentFailed
 
 METRICS = """\

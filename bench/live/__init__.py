@@ -1,0 +1,1 @@
+"""What the benchmarks of the live scheduler share."""
