@@ -41,7 +41,8 @@ class WorkflowProgress:
         unfinished_parents: int32 (tasks,).
         remaining_work_s: expected seconds of all tasks that have not ended, summed.
         upward_rank_s: float64 (tasks,); longest expected path from each task to an exit, itself included.
-        changes: how often a task changed its status; whoever keeps copies compares it.
+        changes: how often anything here changed; whoever keeps copies compares it, whoever changes a value
+            without the methods below counts it.
     """
 
     __slots__ = (

@@ -35,12 +35,12 @@ _NOTHING: Final = -1
 class _Instance:
     """What is known of one instance of a task; states are values of `TaskStatus`, -1: nothing is said.
 
-    `said` is the controller's word on it, `tried` that on its latest attempt, `pods` the state of each pod.
+    `said` is the controller's word on it, `tried` that on each of its attempts (-1: it has ended), `pods` the
+    state of each pod.
     """
 
     said: int = _NOTHING
-    attempt: int = 0
-    tried: int = _NOTHING
+    tried: dict[int, int] = field(default_factory=dict[int, int])
     pods: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -52,11 +52,12 @@ class _Instance:
         for state in (_RUNNING, _PENDING, _DONE):
             if state in states:
                 return state
-        return max(self.said, self.tried, _PENDING)
+        latest = self.tried[max(self.tried)] if self.tried else _NOTHING
+        return max(self.said, latest, _PENDING)
 
     @property
     def is_empty(self) -> bool:
-        return self.said == _NOTHING and self.tried == _NOTHING and not self.pods
+        return self.said == _NOTHING and not self.tried and not self.pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,9 @@ class Tracking:
         self._closed = [False] * count
         self._open = np.ones(count, dtype=np.float64)
         self._has_ended = False
-        self._ranks_are_stale = False
+        self._out_of_order: set[int] = set()
+        self._has_moved = False
+        self._ranks_are_stale = self._ranks_are_crossed = False
         self._is_settled = False
         for task in range(count):
             self._derive(task)
@@ -104,20 +107,19 @@ class Tracking:
 
     # ---- facts ----
 
-    def said(self, task: int, items: Items, state: int | None) -> None:
-        """Note the controller's word on an instance (a value of `TaskStatus`), None to take it back."""
+    def said(self, task: int, items: Items, state: int) -> None:
+        """Note the controller's word on an instance, a value of `TaskStatus`."""
 
         def note(instance: _Instance) -> None:
-            instance.said = _none(state)
+            instance.said = state
 
         self._change(task, items, note)
 
     def tried(self, task: int, items: Items, attempt: int, state: int | None) -> None:
-        """Note the controller's word on an attempt that is not the last word on its instance."""
+        """Note the controller's word on an attempt; None: it has ended, which decides nothing."""
 
         def note(instance: _Instance) -> None:
-            if attempt >= instance.attempt:
-                instance.attempt, instance.tried = attempt, _none(state)
+            instance.tried[attempt] = _NOTHING if state is None else state
 
         self._change(task, items, note)
 
@@ -140,16 +142,12 @@ class Tracking:
                 (scopes.add if has_ended else scopes.remove)(scope.items)
                 self._derive(task)
 
-    def widen(self, place: str, width: int | None) -> None:
-        """Note how many items a loop has, as its input told, None to take it back."""
-        if self._seen_widths.get(place) == width:
-            return
-        if width is None:
-            del self._seen_widths[place]
-        else:
+    def widen(self, place: str, width: int) -> None:
+        """Note how many items a loop has, as its input told."""
+        if self._seen_widths.get(place) != width:
             self._seen_widths[place] = width
-        for task in self.index.tasks_in_loop(place):
-            self._derive(task)
+            for task in self.index.tasks_in_loop(place):
+                self._derive(task)
 
     def end(self, *, has_ended: bool) -> None:
         """Note whether the workflow has ended: then nothing of it is open."""
@@ -161,6 +159,7 @@ class Tracking:
     def expect(self, workflow: Workflow) -> None:
         """Take other expected durations: `workflow` is that of the index but for them."""
         self.progress.workflow = workflow
+        self.progress.changes += 1
         self._ranks_are_stale = True
         self._is_settled = False
 
@@ -170,11 +169,16 @@ class Tracking:
             return
         progress = self.progress
         progress.remaining_work_s = float(progress.workflow.expected_s @ self._open)
-        if self._ranks_are_stale:
-            # What has ended is on nobody's way any more.
-            left_s = np.where(self._closed, 0.0, progress.workflow.expected_s)
+        # As long as tasks end in the order of the graph, what is after an open task is open, and ranks stay.
+        is_crossed = bool(self._out_of_order)
+        if self._ranks_are_stale or (self._has_moved and (is_crossed or self._ranks_are_crossed)):
+            left_s = progress.workflow.expected_s
+            if is_crossed:
+                left_s[self._closed] = 0.0
             progress.upward_rank_s = progress.workflow.upward_ranks(left_s.tolist())
-            self._ranks_are_stale = False
+            self._ranks_are_stale, self._ranks_are_crossed = False, is_crossed
+        progress.changes += 1
+        self._has_moved = False
         self._is_settled = True
 
     # ---- what follows ----
@@ -269,13 +273,21 @@ class Tracking:
             if is_open == self._closed[task]:
                 self._closed[task] = not is_open
                 progress.open_tasks += 1 if is_open else -1
-                # It ended, or began again, while something before it was open: ways lead past it now.
-                self._ranks_are_stale |= progress.unfinished_parents.item(task) > 0
+                self._has_moved = True
+                self._note_order(task)
                 for child in progress.workflow.children[task]:
                     progress.unfinished_parents[child] += 1 if is_open else -1
                     if progress.unfinished_parents.item(child) == is_open:  # ready now, or no longer
+                        self._note_order(child)
                         left.append(child)
             progress.status[task] = self._status(task, is_open=is_open)
+            progress.changes += 1
+
+    def _note_order(self, task: int) -> None:
+        if self._closed[task] and self.progress.unfinished_parents.item(task) > 0:
+            self._out_of_order.add(task)
+        else:
+            self._out_of_order.discard(task)
 
     def _status(self, task: int, *, is_open: bool) -> int:
         tally = self._tally[task]
@@ -287,7 +299,3 @@ class Tracking:
             return _RUNNING
         is_ready = tally[_PENDING] or self.progress.unfinished_parents.item(task) == 0
         return _PENDING if is_ready else _WAITING
-
-
-def _none(state: int | None) -> int:
-    return _NOTHING if state is None else state
