@@ -163,19 +163,24 @@ class Admission:
             own = open_object(raw)
         except MalformedWorkflow as error:
             return _Faults(error.owner, error.problems)
-        alone = self._breaches(own, None)
+        alone, lacks = self._breaches(own, None)
         certain = alone if self._refuses_rules else ()
         known = {_key(item) for item in certain}
-        doubts = {_key(item): item for item in (*alone, *self._breaches(own, self._source))}
+        # Where it refers to nothing, more cannot be known.
+        more, _ = self._breaches(own, self._source) if lacks else ((), ())
+        doubts = {_key(item): item for item in (*alone, *more)}
         return _Faults(own.title, certain, [item for key, item in doubts.items() if key not in known])
 
-    def _breaches(self, own: ArgoObject, source: TemplateSource | None) -> tuple[Problem, ...]:
-        """Return the breaches of Argo's rules; that a template is not there, or not yet, is none."""
+    def _breaches(
+        self, own: ArgoObject, source: TemplateSource | None
+    ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+        """Return the breaches of Argo's rules, and the templates that are not there, which may yet come."""
         try:
             check_object(own, source, self._options.settings)
         except MalformedWorkflow as error:
-            return tuple(problem for problem in error.problems if not problem.is_lack)
-        return ()
+            lacks = tuple(problem for problem in error.problems if problem.is_lack)
+            return tuple(problem for problem in error.problems if not problem.is_lack), lacks
+        return (), ()
 
     def _told(self, sentences: Iterable[str]) -> tuple[str, ...]:
         """Return warnings of a length and number that people read."""
