@@ -17,9 +17,23 @@ from stowplan.kube.api.client import ApiClient, Patch, PatchKind
 from stowplan.kube.api.errors import Invalid, NotFound
 from stowplan.kube.api.resources import PODS
 
-__all__ = ["PodReference", "SchedulingStatus", "StatusWriter", "UnscheduledReason", "Written", "status_patch"]
+__all__ = [
+    "CONDITION",
+    "DISRUPTION_TARGET",
+    "PREEMPTION",
+    "PodReference",
+    "SchedulingStatus",
+    "StatusWriter",
+    "UnscheduledReason",
+    "Written",
+    "status_patch",
+]
 
 CONDITION = "PodScheduled"
+DISRUPTION_TARGET = "DisruptionTarget"
+"""The condition of a pod that is about to be ended for another's sake."""
+PREEMPTION = "PreemptionByScheduler"
+"""Its reason when a scheduler makes room."""
 
 Json = dict[str, Any]
 

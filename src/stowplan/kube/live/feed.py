@@ -206,6 +206,14 @@ class ClusterFeed:
         """Give up a belief. `Engine.forget` was called before."""
         self._pods.drop(pod)
 
+    def nominate(self, pod: LivePod, node_name: str) -> None:
+        """Note that the API server has taken in for which node a pod is nominated; "" for none.
+
+        So nobody takes the room that is being made for it before the watch tells. Nothing happens when the
+        pod does not wait any more.
+        """
+        self._pods.nominate(pod, node_name)
+
 
 class _Identified(msgspec.Struct):
     metadata: Identity

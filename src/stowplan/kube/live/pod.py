@@ -58,6 +58,7 @@ class LivePod:
         owner: its controller.
         identity: what it is in an Argo workflow; None for all others.
         main: its main container.
+        is_preempted: whether it is being deleted because a scheduler made room for another.
     """
 
     key: str
@@ -77,6 +78,7 @@ class LivePod:
     owner: Owner | None
     identity: TaskPod | AgentPod | None
     main: MainContainer
+    is_preempted: bool = False
 
     @property
     def reference(self) -> PodReference:

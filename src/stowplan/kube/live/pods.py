@@ -144,6 +144,7 @@ class PodBook:
             owner=fixed.owner,
             identity=fixed.identity,
             main=before.main if before is not None and before.main == seen.main else seen.main,
+            is_preempted=seen.is_preempted,
         )
 
     def _take(self, before: LivePod | None, now: LivePod) -> None:
@@ -182,6 +183,16 @@ class PodBook:
         if self.is_assumed(pod):
             del self._assumed[pod.key]
             self._settle(pod.key)
+
+    def nominate(self, pod: LivePod, node_name: str) -> None:
+        """Note which node the API server now says that a waiting pod is promised, before the watch tells."""
+        known = self._pods.get(pod.key)
+        if known is not None and known.uid == pod.uid and known.is_waiting:
+            fixed = self.reader.fixed(known.uid)
+            own = known.key if node_name else ""
+            shape = self._context.complete(fixed.shape, fixed.needs, own_nomination=own)
+            status = dataclasses.replace(known.status, nominated_node=node_name)
+            self._take(known, dataclasses.replace(known, shape=shape, status=status))
 
     # ---- what changes around pods ----
 

@@ -19,7 +19,7 @@ import msgspec
 
 from stowplan.core.domain import CPU, MEMORY, PODS, PodShape
 from stowplan.errors import InvalidObject
-from stowplan.kube.api.status import CONDITION, SchedulingStatus
+from stowplan.kube.api.status import CONDITION, DISRUPTION_TARGET, PREEMPTION, SchedulingStatus
 from stowplan.kube.argo import AgentPod, TaskPod, identify_pod
 from stowplan.kube.live.pod import MainContainer, Owner
 from stowplan.kube.live.wire import (
@@ -90,6 +90,7 @@ class PodSeen(msgspec.Struct, frozen=True, gc=False):
     reason: str
     message: str
     main: MainContainer
+    is_preempted: bool
 
 
 class PodReader:
@@ -118,17 +119,19 @@ class PodReader:
         if fixed is None or fixed.digest != digest:
             fixed = self._fixed[uid] = self._read(frame, status, digest, before)
         phase = intern(status.phase or "Pending")
+        is_terminating = frame.metadata.deletion_timestamp is not None
         return PodSeen(
             fixed=fixed,
             is_same=fixed is before,
             phase=phase,
-            is_terminating=frame.metadata.deletion_timestamp is not None,
+            is_terminating=is_terminating,
             created_s=_seconds(frame.metadata.creation_timestamp) or 0.0,
             started_s=_seconds(status.start_time),
             status=_scheduling(status),
             reason=status.reason or "",
             message=status.message or "",
             main=_main_now(fixed, status),
+            is_preempted=is_terminating and _is_preempted(status),
         )
 
     def fixed(self, uid: str) -> Fixed:
@@ -331,6 +334,14 @@ def _scheduling(status: Status) -> SchedulingStatus:
         if condition.type == CONDITION and condition.status == "False":
             return SchedulingStatus(intern(condition.reason or ""), condition.message or "", nominated)
     return SchedulingStatus("", "", nominated) if nominated else _NO_SCHEDULING
+
+
+def _is_preempted(status: Status) -> bool:
+    """Tell whether a scheduler is making room of it; kube-scheduler looks at the first such condition."""
+    for condition in status.conditions or ():
+        if condition.type == DISRUPTION_TARGET:
+            return condition.status == "True" and condition.reason == PREEMPTION
+    return False
 
 
 def _main_now(fixed: Fixed, status: Status) -> MainContainer:
