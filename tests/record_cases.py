@@ -1,7 +1,7 @@
 """A scheduler in small for tests of records: random clusters, workflows, cycles, and what happens between."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -227,8 +227,19 @@ class Drive:
             state.apply(PodBound(BoundPod(f"other/{self.others}", shape), node))
         if chance.random() < 0.3:
             state.apply(NamespaceSet("default", (("team", str(chance.integers(3))),)))
+        if self.pending and chance.random() < 0.3:
+            self.expect(self.pending[int(chance.integers(len(self.pending)))].progress)
         self.promise(node)
         self.change(node)
+
+    def expect(self, progress: WorkflowProgress) -> None:
+        """Expect other durations of a workflow's tasks, as a live book does when the history says so."""
+        old = progress.workflow
+        tasks = tuple(replace(task, expected_s=task.expected_s * 1.5) for task in old.tasks)
+        progress.workflow = Workflow(old.name, tasks, old.edges, old.family)
+        progress.upward_rank_s = progress.workflow.upward_ranks()
+        progress.remaining_work_s *= 1.5
+        progress.changes += 1
 
     def promise(self, node: str) -> None:
         """Promise the node to a pod that waits, or withdraw a promise."""

@@ -22,6 +22,7 @@ from stowplan.core.domain import (
     PendingTask,
     RunningTask,
     Taint,
+    Workflow,
     WorkflowProgress,
 )
 from stowplan.core.domain.events import StorageObject
@@ -88,6 +89,7 @@ class ProgressCapture:
     """How far a workflow is."""
 
     progress: WorkflowProgress
+    workflow: Workflow
     status: bytes
     unfinished_parents: bytes
     upward_rank_s: bytes
@@ -100,6 +102,7 @@ def capture_progress(progress: WorkflowProgress) -> ProgressCapture:
     """Hold fast how far `progress` is."""
     return ProgressCapture(
         progress,
+        progress.workflow,
         progress.status.tobytes(),
         progress.unfinished_parents.tobytes(),
         progress.upward_rank_s.tobytes(),

@@ -157,7 +157,8 @@ class Chain:
             self._running.append(RunningTask(self._pending[int(pending)], row, started_s, expected_end_s))
 
     def _update(self, progress: WorkflowProgress, update: Plain) -> None:
-        status, unfinished_parents, ranks, remaining_work_s, open_tasks, changes = update
+        workflow, status, unfinished_parents, ranks, remaining_work_s, open_tasks, changes = update
+        progress.workflow = self._workflows[int(workflow)]
         progress.status = np.frombuffer(status, dtype=np.int8).copy()
         progress.unfinished_parents = np.frombuffer(unfinished_parents, dtype=np.int32).copy()
         if ranks is not None:

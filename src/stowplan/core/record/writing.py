@@ -142,6 +142,7 @@ class _Lexicon:
         self.ranks[number] = capture.upward_rank_s
         return [
             number,
+            self.workflows.number_of(capture.workflow),
             capture.status,
             capture.unfinished_parents,
             ranks,
