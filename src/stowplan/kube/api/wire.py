@@ -108,7 +108,8 @@ async def events_of(what: str, stream: aiohttp.StreamReader) -> AsyncIterator[Wa
     while True:
         try:
             chunk = await stream.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
+            # aiohttp has a RuntimeError for a connection that was closed before it was asked.
             raise Unreachable(f"{what}: {words(error)}") from error
         if not chunk:
             return
