@@ -96,6 +96,12 @@ class SchedulerMetrics:
             "preemption_victims", "Pods that were ended for one of higher priority.", _VICTIMS
         )
         self._preemptions = make.counter("preemption_attempts", "Searches for pods that could make room.")
+        self._preemption_s = make.histogram(
+            "preemption_evaluation_duration_seconds", "One search for pods that could make room.", _SECONDS
+        )
+        self._violations = make.counter(
+            "preemption_pdb_violations", "Pods that were ended although a disruption budget protects them."
+        )
         self._lost = make.counter("lost_bindings", "Placements that did not become a fact, by why.", "reason")
         self._rejected = make.counter(
             "kubelet_rejections", "Pods that a kubelet refused after binding, by its reason.", "reason"
@@ -171,9 +177,14 @@ class SchedulerMetrics:
         """Count a search for pods that could make room."""
         self._preemptions.inc()
 
-    def preempted(self, victims: int) -> None:
-        """Count the pods that made room for one."""
+    def preemption_evaluated(self, duration_s: float) -> None:
+        """Count how long a search took in seconds."""
+        self._preemption_s.observe(duration_s)
+
+    def preempted(self, victims: int, violations: int = 0) -> None:
+        """Count the pods that make room for one, and how many of them a disruption budget protects."""
         self._victims.observe(victims)
+        self._violations.inc(violations)
 
     # ---- state ----
 
