@@ -9,7 +9,19 @@ from pathlib import Path
 
 from lightkube import Client
 
-from testbed import api, argo, control_plane, keeper, kwok, monitoring, network, nodes, prerequisites, sweep
+from testbed import (
+    api,
+    argo,
+    audit,
+    control_plane,
+    keeper,
+    kwok,
+    monitoring,
+    network,
+    nodes,
+    prerequisites,
+    sweep,
+)
 from testbed.control_plane import ControlPlane
 from testbed.daemons import Daemons
 from testbed.keeper import Keeper
@@ -103,7 +115,8 @@ def _start(spec: ClusterSpec, daemons: Daemons) -> Cluster:
     network.make_hub(site)
     # A test sees a node die in seconds; among thousands on a busy machine that would kill nodes that live.
     dead_node_s = 12 if spec.fake_count() <= MANY_FAKE_NODES else 60
-    plane = control_plane.start(site, daemons, dead_node_s=dead_node_s)
+    flags = audit.flags(site) if spec.audit else []
+    plane = control_plane.start(site, daemons, dead_node_s=dead_node_s, api_server_flags=flags)
     cluster = Cluster(spec, plane, api.connect(site.kubeconfig))
     with ThreadPoolExecutor(len(spec.real_nodes) + 1) as pool:
         installed = [pool.submit(argo.start, plane, cluster.client)] if spec.argo else []

@@ -88,6 +88,7 @@ class ClusterSpec:
         prometheus: Whether Prometheus runs, and a node exporter on each real node.
         delay_s: One-way delay between any two real nodes, made by a relay.
         images: Images of the catalogue that each real node has from the start.
+        audit: Whether the API server writes down every binding (see `testbed.audit`).
     """
 
     real_nodes: tuple[RealNode, ...] = ()
@@ -97,6 +98,7 @@ class ClusterSpec:
     prometheus: bool = False
     delay_s: float = 0.0
     images: tuple[str, ...] = ("pause", "busybox", "load")
+    audit: bool = False
 
     def fake_count(self) -> int:
         """Fake nodes of all groups together."""

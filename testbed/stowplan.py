@@ -17,6 +17,7 @@ from lightkube.codecs import from_dict
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed import api, network
+from testbed.bulk import Connection
 from testbed.control_plane import ControlPlane
 from testbed.daemons import Daemon
 from testbed.errors import ComponentFailed
@@ -76,7 +77,8 @@ class Scheduler:
         config: Sections of its configuration file.
         name: Of the process, its log and its files.
         port: Of its HTTP face, on the hub's loopback.
-        server: The API server's address, if it is to be reached some other way than directly.
+        server: The API server's address, if it is to be reached some other way than directly; the account is
+            then shown by a token.
         options: More words of the command line.
     """
 
@@ -87,6 +89,11 @@ class Scheduler:
     server: str = ""
     options: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def scheduler_name(self) -> str:
+        """What pods name to be placed by it."""
+        return str(self.config.get("scheduler", {}).get("name", NAME))
 
     @property
     def daemon(self) -> Daemon:
@@ -106,6 +113,7 @@ class Scheduler:
         if self.server:
             document = json.loads(kubeconfig.read_text())
             document["clusters"][0]["cluster"]["server"] = self.server
+            document["users"][0]["user"] = {"token": token(self.plane)}
             kubeconfig.write_text(json.dumps(document))
         file = self.plane.site.folder / f"{self.name}.yaml"
         file.write_text(json.dumps(self._whole_config(kubeconfig)))
@@ -195,6 +203,22 @@ class Scheduler:
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         )
+
+
+def token(plane: ControlPlane, valid_s: int = 86_400) -> str:
+    """A bearer token of the service account, as its pod would have it.
+
+    Raises:
+        ComponentFailed: The account does not exist.
+    """
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": valid_s},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    with Connection(plane) as connection:
+        return str(json.loads(connection.send("POST", path, body))["status"]["token"])
 
 
 def program() -> list[str]:
