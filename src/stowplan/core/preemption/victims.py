@@ -7,6 +7,7 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 1.37.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from stowplan.core.constraints import CompiledFilters, Verdict
@@ -42,8 +43,10 @@ def select_victims(
     if trial.verdict() is not Verdict.ACCEPTS:
         return None
 
-    def importance(pod: BoundPod) -> tuple[int, float]:
-        return -pod.shape.priority, started_s(pod.key)
+    ranks = {pod.key: _rank(pod, started_s(pod.key), place) for place, pod in enumerate(potential)}
+
+    def importance(pod: BoundPod) -> tuple[int, float, int]:
+        return ranks[pod.key]
 
     violating, others = split_by_budgets(sorted(potential, key=importance), budgets)
     victims: list[BoundPod] = []
@@ -58,6 +61,15 @@ def select_victims(
         return None
     victims.sort(key=importance)
     return Candidate(state.node(row).name, tuple(victims), violations)
+
+
+def _rank(pod: BoundPod, started_s: float, place: int) -> tuple[int, float, int]:
+    """Return the importance of a pod, the most important first.
+
+    kube-scheduler takes pods that have not started for ones that start when it looks at them, one after the
+    other: so they have an order among them, and others that started at the same time have none.
+    """
+    return -pod.shape.priority, started_s, place if math.isinf(started_s) else 0
 
 
 def split_by_budgets(
