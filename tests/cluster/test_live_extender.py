@@ -1,0 +1,335 @@
+"""The extender and the real kube-scheduler, which follows our scores and rules, and does not miss us.
+
+The extender is a process of its own in the cluster's network namespace, so that it can be killed and stopped.
+"""
+
+import http.client
+import itertools
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from lightkube import Client
+from lightkube.codecs import from_dict
+from lightkube.resources.core_v1 import Pod
+from lightkube.resources.scheduling_v1 import PriorityClass
+
+from stowplan.serve.extender.configuration import extender_entry
+from testbed import api, bulk, kwok, network, pods
+from testbed.cluster import Cluster, running
+from testbed.daemons import Daemon
+from testbed.errors import MissingPrerequisite
+from testbed.spec import ClusterSpec, FakeNodes, Json
+from testbed.waiting import wait_for
+
+PORT = 10452
+URL = f"http://127.0.0.1:{PORT}"
+NODES = 8  # of 32 cores each
+EXTENDER = "stowplan-extender"
+SCHEDULER = "kube-scheduler"
+PATIENT_S = 10.0  # where only the placement matters, and the machine may be slow
+WITHIN_S = 60.0
+
+_numbers = itertools.count(1)
+
+
+class Bed:
+    """A cluster of fake nodes in which kube-scheduler and the extender come and go."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @property
+    def client(self) -> Client:
+        return self.cluster.client
+
+    @contextmanager
+    def scheduler(self, entry: Json) -> Generator[None]:
+        """kube-scheduler with that extender."""
+        self.cluster.plane.start_scheduler({"extenders": [entry]})
+        try:
+            yield
+        finally:
+            self.cluster.daemons.end(SCHEDULER)
+
+    def start_extender(self, policy: str, **options: Any) -> Daemon:  # noqa: ANN401 - as written in JSON
+        """Start the extender and wait until it knows the cluster."""
+        given = {"kubeconfig": str(self.cluster.site.kubeconfig), "port": PORT, "policy": policy, **options}
+        program = Path(__file__).parent / "extender_process.py"
+        daemon = self.cluster.daemons.start(EXTENDER, [sys.executable, program, json.dumps(given)])
+        self.cluster.daemons.wait_for("the extender is ready", lambda: self.get("/readyz") is not None)
+        return daemon
+
+    @contextmanager
+    def extender(self, policy: str, **options: Any) -> Generator[Daemon]:  # noqa: ANN401 - the same
+        """The extender for the duration of a block."""
+        daemon = self.start_extender(policy, **options)
+        try:
+            yield daemon
+        finally:
+            running_now = self.cluster.daemons.running[EXTENDER]
+            running_now.kill()
+            self.cluster.daemons.forget(EXTENDER)
+
+    def get(self, path: str) -> str | None:
+        """What the extender's process says of itself; None: nothing, or that it is not ready."""
+        connection = http.client.HTTPConnection("127.0.0.1", PORT + 1, timeout=5.0)
+        with suppress(OSError, http.client.HTTPException):
+            network.inside(self.cluster.site.hub, connection.connect)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            said = answer.read().decode()
+            connection.close()
+            return said if answer.status == http.HTTPStatus.OK else None
+        connection.close()
+        return None
+
+    def status(self) -> Json:
+        said = self.get("/v1/status")
+        assert said is not None
+        return json.loads(said)
+
+    def counted(self, metric: str) -> float:
+        """A metric of the extender, by name and labels; 0 when there is none."""
+        lines = (self.get("/metrics") or "").splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"stowplan_{metric} "))
+
+    @contextmanager
+    def namespace(self) -> Generator[str]:
+        """A fresh namespace, whose pods are gone after the block."""
+        name = f"extender-{next(_numbers)}"
+        api.make_namespace(self.client, name)
+        yield name
+        api.delete_pods(self.client, name)
+        wait_for("no pod is left", lambda: not list(self.client.list(Pod, namespace=name)), WITHIN_S)
+
+    def places(self, namespace: str) -> dict[str, str]:
+        """Where the pods of a namespace are; those that wait are left out."""
+        listed = self.client.list(Pod, namespace=namespace)
+        return {str(pod.metadata.name): pod.spec.nodeName for pod in listed if pod.spec.nodeName}
+
+    def wait_bound(self, namespace: str, count: int) -> dict[str, str]:
+        return wait_for(
+            f"{count} pods are bound",
+            lambda: places if len(places := self.places(namespace)) >= count else None,
+            WITHIN_S,
+        )
+
+    def create(self, namespace: str, name: str, cpu: str, **spec: Any) -> None:  # noqa: ANN401 - manifest fields
+        pods.create(self.client, fake_pod(namespace, name, cpu, **spec))
+
+
+def fake_pod(namespace: str, name: str, cpu: str, **spec: Any) -> Json:  # noqa: ANN401 - manifest fields
+    labels = spec.pop("labels", {})
+    manifest = pods.pod(namespace, name, limits={"cpu": cpu, "memory": "64Mi"}, **spec)
+    manifest["metadata"]["labels"] = labels
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def bed(repository: Path) -> Iterator[Bed]:
+    spec = ClusterSpec(fake_nodes=(FakeNodes(count=NODES, taints=()),), scheduler=None)
+    try:
+        with running(spec, logs_on_failure=repository / "out" / "cluster-logs" / "extender") as cluster:
+            kwok.wait_until_schedulable(cluster.plane, cluster.client)
+            yield Bed(cluster)
+    except MissingPrerequisite as missing:
+        pytest.skip(str(missing))
+
+
+# ---- scores and rules ----
+
+
+def test_kube_scheduler_follows_our_scores_and_every_binding_is_a_decision(bed: Bed) -> None:
+    """Best fit packs where kube-scheduler would spread; a burst does not get ahead of what was foreseen."""
+    count = 20  # eight fit on a node
+    with (
+        bed.extender("best-fit", settings={"budget_s": PATIENT_S}),
+        bed.scheduler(extender_entry(URL, timeout_s=PATIENT_S)),
+        bed.namespace() as namespace,
+    ):
+        api.create_all(bed.client, (fake_pod(namespace, f"p{number}", "4") for number in range(count)))
+        places = bed.wait_bound(namespace, count)
+        used = sorted(list(places.values()).count(node) for node in set(places.values()))
+        assert used == [4, 8, 8]
+        decisions = wait_for(
+            "every binding is a decision",
+            lambda: found if len(found := bed.status()["decisions"]) == count else None,
+            WITHIN_S,
+        )
+        assert {one["pod"]: one["node"] for one in decisions} == places
+        assert all(one["explanation"]["followed"] for one in decisions)
+        assert all(one["candidates"] >= NODES - 2 for one in decisions)
+        assert bed.counted('extender_bindings_total{result="best"}') == count
+        assert bed.status()["degraded"] == ""
+
+
+def test_whole_nodes_can_be_sent_too(bed: Bed) -> None:
+    rules = {"version": 1, "rules": [{"name": "here", "require": {"node": "kwok-00003"}}]}
+    entry = extender_entry(URL, has_rules=True, timeout_s=PATIENT_S, node_cache_capable=False)
+    with (
+        bed.extender("heft", rules=rules, settings={"budget_s": PATIENT_S}),
+        bed.scheduler(entry),
+        bed.namespace() as namespace,
+    ):
+        bed.create(namespace, "p", "1")
+        assert bed.wait_bound(namespace, 1) == {"p": "kwok-00003"}
+
+
+def test_rules_refuse_nodes_with_their_reason_and_no_pod_is_ended_in_vain(bed: Bed) -> None:
+    allowed = ["kwok-00001", "kwok-00006"]
+    rules = {
+        "version": 1,
+        "rules": [
+            {"name": "picky", "tasks": {"labels": {"kind": "picky"}}, "require": {"node": allowed}},
+            {"name": "lost", "tasks": {"labels": {"kind": "lost"}}, "forbid": {"node": "kwok-*"}},
+        ],
+    }
+    bed.client.create(
+        from_dict(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "urgent"},
+                "value": 1000,
+            }
+        )
+    )
+    with (
+        bed.extender("kube-scheduler", rules=rules, settings={"budget_s": PATIENT_S}),
+        bed.scheduler(extender_entry(URL, has_rules=True, timeout_s=PATIENT_S)),
+        bed.namespace() as namespace,
+    ):
+        bed.create(namespace, "lost", "1", labels={"kind": "lost"})
+        pods.wait_until(
+            bed.client,
+            namespace,
+            "lost",
+            lambda pod: f"{NODES} rule 'lost' forbids this node" in scheduling_message(pod),
+            WITHIN_S,
+        )
+        api.create_all(bed.client, (fake_pod(namespace, f"fills-{node}", "20") for node in range(NODES)))
+        filled = bed.wait_bound(namespace, NODES)
+        assert len(set(filled.values())) == NODES
+        bed.create(namespace, "picky", "20", labels={"kind": "picky"}, priorityClassName="urgent")
+        pods.wait_until(bed.client, namespace, "picky", lambda pod: pod.spec.nodeName, WITHIN_S)
+        places = bed.places(namespace)
+        assert places["picky"] in allowed
+        ended = filled.keys() - places.keys()
+        assert [filled[name] for name in ended] == [places["picky"]], "one was ended, and not for nothing"
+    bed.client.delete(PriorityClass, "urgent")
+
+
+def scheduling_message(pod: Pod) -> str:
+    conditions = (pod.status and pod.status.conditions) or []
+    return next((one.message or "" for one in conditions if one.type == "PodScheduled"), "")
+
+
+# ---- when we are gone ----
+
+
+class Load:
+    """Pods created one after the other, each timed from its creation until the watch shows it bound."""
+
+    def __init__(self, bed: Bed, namespace: str) -> None:
+        self._bed = bed
+        self._namespace = namespace
+        self._bound_s: dict[str, float] = {}
+        self._created_s: dict[str, float] = {}
+        self._is_over = False
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._thread.join()
+
+    def _watch(self) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods?watch=1&timeoutSeconds=2"
+        with bulk.Connection(self._bed.cluster.plane) as connection:
+            while not self._is_over:  # every watch begins with all pods, so none is missed between two
+                connection._connection.request("GET", path)
+                for line in connection._connection.getresponse():
+                    pod = json.loads(line)["object"]
+                    if "nodeName" in pod["spec"]:
+                        self._bound_s.setdefault(pod["metadata"]["name"], time.monotonic())
+
+    def run(
+        self, count: int, every_s: float, at: dict[int, Callable[[], object]] | None = None
+    ) -> list[float]:
+        """Create pods at an even pace and do what is due before each; return each one's wait in seconds."""
+        first = len(self._created_s)
+        names = [f"p{number}" for number in range(first, first + count)]
+        began_s = time.monotonic()
+        for number, name in enumerate(names):
+            time.sleep(max(began_s + number * every_s - time.monotonic(), 0.0))
+            if at and number in at:
+                at[number]()
+            self._bed.create(self._namespace, name, "100m")
+            self._created_s[name] = time.monotonic()
+        wait_for("all pods are bound", lambda: all(name in self._bound_s for name in names), WITHIN_S)
+        return [max(self._bound_s[name] - self._created_s[name], 0.0) for name in names]
+
+
+@contextmanager
+def loaded(bed: Bed) -> Generator[tuple[Load, Daemon]]:
+    """A scheduler that waits for the extender as briefly as it does by default, under load."""
+    with (
+        bed.extender("heft") as daemon,
+        bed.scheduler(extender_entry(URL)),
+        bed.namespace() as namespace,
+        Load(bed, namespace) as load,
+    ):
+        yield load, daemon
+
+
+def shown(waits_s: Sequence[float]) -> str:
+    return f"longest wait {max(waits_s) * 1000:.0f} ms of {len(waits_s)} pods"
+
+
+def test_killed_in_mid_load_delays_no_pod_and_comes_back(bed: Bed) -> None:
+    with loaded(bed) as (load, daemon):
+        usual_s = load.run(60, 0.025)
+        asked = bed.counted('extender_request_duration_seconds_count{verb="prioritize"}')
+        assert asked >= 60
+        waits_s = load.run(120, 0.025, at={40: daemon.kill})
+        assert max(waits_s) <= max(usual_s) + 1.0, f"usual: {shown(usual_s)}; killed: {shown(waits_s)}"
+        assert bed.get("/healthz") is None, "that it is gone can be seen"
+        bed.cluster.daemons.forget(EXTENDER)
+        # It comes back while the load goes on, and is asked again without anybody's doing.
+        more_s = load.run(60, 0.025, at={10: lambda: bed.start_extender("heft")})
+        assert max(more_s) <= max(usual_s) + 1.0
+        load.run(20, 0.025)
+        wait_for(
+            "it is asked again",
+            lambda: bed.counted('extender_request_duration_seconds_count{verb="prioritize"}') >= 20,
+            WITHIN_S,
+        )
+        assert bed.status()["degraded"] == ""
+
+
+def test_hung_it_costs_each_pod_the_timeout_and_is_seen_to_have_been_passed_over(bed: Bed) -> None:
+    with loaded(bed) as (load, daemon):
+        usual_s = load.run(20, 0.2)
+        waits_s = load.run(40, 0.2, at={10: lambda: daemon.process.send_signal(signal.SIGSTOP)})
+        assert max(waits_s) <= max(usual_s) + 1.0, f"usual: {shown(usual_s)}; hung: {shown(waits_s)}"
+        daemon.process.send_signal(signal.SIGCONT)
+        status = wait_for(
+            "it sees that pods were bound without it",
+            lambda: found if (found := bed.status())["bound_unasked"] >= 20 else None,
+            WITHIN_S,
+        )
+        assert "without asking" in status["degraded"]
+        wait_for("and says so", lambda: bed.counted('degraded{component="extender"}') == 1, WITHIN_S)
+        load.run(5, 0.2)
+        wait_for("it is well again", lambda: bed.counted('degraded{component="extender"}') == 0, WITHIN_S)
