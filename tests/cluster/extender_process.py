@@ -64,7 +64,7 @@ async def serve(options: dict[str, Any]) -> None:
             make_policy(options["policy"]),
             Surroundings(
                 tasks=OwnWorkflows(),
-                read=feed.peek,
+                read=feed.read_pod,
                 metrics=counts,
                 monotonic=time.monotonic,
                 wall=time.time,
