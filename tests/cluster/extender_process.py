@@ -64,7 +64,7 @@ async def serve(options: dict[str, Any]) -> None:
             make_policy(options["policy"]),
             Surroundings(
                 tasks=OwnWorkflows(),
-                read=feed.read_pod,
+                read=feed.peek,
                 metrics=counts,
                 monotonic=time.monotonic,
                 wall=time.time,

@@ -171,7 +171,7 @@ class ClusterFeed:
         for listener in self._listeners:
             listener.cluster_changed(change)
 
-    def read_pod(self, raw: bytes) -> LivePod:
+    def peek(self, raw: bytes) -> LivePod:
         """Read a pod that somebody else shows, as it would be if the API server had told it; it is not kept.
 
         Raises:
