@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from stowplan.cli.inputs import load_rules
 from stowplan.cli.terminal import write
 from stowplan.cli.yaml_text import yaml_text
 from stowplan.errors import InvalidInput
-from stowplan.serve.config import Config, load_config
+from stowplan.serve.config import load_config
 
 __all__ = ["check_config", "run_scheduler"]
 
@@ -35,7 +36,8 @@ def run_scheduler(
         if address is not None
         for field, value in zip(("host", "port"), _address(section, address), strict=True)
     }
-    return asyncio.run(serve_scheduler(_config(file, {**overrides, **listened})))
+    config = load_config(file, {**overrides, **listened})
+    return asyncio.run(serve_scheduler(config, load_rules(config.scheduler.rules)))
 
 
 def check_config(file: Path | None) -> int:
@@ -44,12 +46,10 @@ def check_config(file: Path | None) -> int:
     Raises:
         InvalidInput: it cannot be used.
     """
-    write(yaml_text([_config(file, {}).model_dump(mode="json")]).rstrip("\n"))
+    config = load_config(file)
+    load_rules(config.scheduler.rules)
+    write(yaml_text([config.model_dump(mode="json")]).rstrip("\n"))
     return 0
-
-
-def _config(file: Path | None, overrides: Mapping[str, object]) -> Config:
-    return load_config(file, overrides)
 
 
 def _address(section: str, text: str) -> tuple[str, int]:

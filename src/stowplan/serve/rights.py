@@ -13,12 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from stowplan.kube.api.client import ApiClient
+from stowplan.kube.api.errors import InvalidAccess, KubernetesError, Unauthorized
 from stowplan.kube.api.resources import Resource
 from stowplan.serve.scheduler.interface import Mode
 
-__all__ = ["Right", "cluster_role", "lease_rights", "lease_role", "missing_rights", "rights_of"]
+__all__ = [
+    "Right",
+    "RightsCheck",
+    "cluster_role",
+    "lease_rights",
+    "lease_role",
+    "missing_rights",
+    "rights_of",
+]
 
 Json = dict[str, Any]
 
@@ -30,6 +40,10 @@ _REVIEWS: Final = Resource(
     is_namespaced=False,
 )
 _READ: Final = ("get", "list", "watch")
+_ASK_SOON_S: Final = 5.0
+_ASK_AGAIN_S: Final = 300.0
+
+_LOG = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +90,9 @@ _BOUND: Final = (
     Right("", "persistentvolumeclaims", ("patch", "update")),
     Right("", "persistentvolumes", ("patch", "update")),
 )
-_GATED: Final = (Right("", "pods", ("patch",)),)
+_GATED: Final = (Right("", "pods", ("patch",)), Right("", "pods/status", ("patch",)))
 _OF_MODE: Final[dict[Mode, tuple[Right, ...]]] = {
-    Mode.EXTENDER: (*_SEEN, *_SPOKEN),
+    Mode.EXTENDER: (*_SEEN, *_SPOKEN, *_GATED),
     Mode.BINDER: (*_SEEN, *_SPOKEN, *_BOUND),
     Mode.GATE: (*_SEEN, *_SPOKEN, *_GATED),
     Mode.SHADOW: _SEEN,
@@ -158,3 +172,60 @@ async def _is_granted(client: ApiClient, right: Right) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     return _DECODER.decode(await client.create(_REVIEWS, body)).status.allowed
+
+
+class RightsCheck:
+    """Asks for the rights of a service from time to time: they may be granted, or taken away, while it runs.
+
+    Attributes:
+        missing: the rights that are not granted, a verb each, as far as is known.
+        error: why it could not be asked last time; empty: it could.
+    """
+
+    def __init__(self, client: ApiClient, rights: Sequence[Right]) -> None:
+        """Ask `client` for `rights`."""
+        self._client = client
+        self._rights = rights
+        self.missing: list[Right] = []
+        self.error = ""
+
+    @property
+    def why(self) -> str:
+        """What is wrong, in words; empty: nothing."""
+        if self.missing:
+            named = "; ".join(map(str, self.missing))
+            return f"this service may not {named}; grant it (see the roles in docs/LIVE.md)"
+        return self.error
+
+    async def ask(self) -> None:
+        """Ask once. A server that cannot be reached, or fails, is asked again by `run`.
+
+        Raises:
+            InvalidAccess: the server does not know us: no patience mends that.
+        """
+        try:
+            missing = await missing_rights(self._client, self._rights)
+        except Unauthorized as error:
+            raise InvalidAccess(
+                f"{self._client.access.server} does not accept our credentials "
+                f"({self._client.access.origin or 'unknown origin'}): {error}; renew them"
+            ) from None
+        except KubernetesError as error:
+            self.error = str(error)
+            return
+        self.error = ""
+        if missing != self.missing:
+            for right in missing:
+                _LOG.error("right is missing", right=str(right))
+            if not missing:
+                _LOG.info("all rights are granted")
+        self.missing = missing
+
+    async def run(self) -> None:
+        """Ask again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(_ASK_SOON_S if self.why else _ASK_AGAIN_S)
+            try:
+                await self.ask()
+            except InvalidAccess as error:  # it was accepted when we began: a token may be on its way
+                self.error = str(error)
