@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stowplan import __version__
+from stowplan.cli.decisions import explain, replay
 from stowplan.cli.options import Output, OutputFormat
 from stowplan.cli.services import config_app, serve_app, status
 from stowplan.cli.terminal import write
@@ -26,6 +27,8 @@ app = typer.Typer(
 app.add_typer(serve_app, name="serve")
 app.add_typer(config_app, name="config")
 app.command()(status)
+app.command()(explain)
+app.command()(replay)
 
 _DEFAULT_OUT = Path("out")
 
