@@ -170,6 +170,13 @@ def test_warnings_are_few_and_tell_that_there_are_more(most: int, told: int) -> 
     assert [warning.endswith("tells all") for warning in warnings[-1:]] == ([told < 12] if told else [])
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_who_submits_is_not_told_what_only_the_operator_can_mend(mode: Mode) -> None:
+    options = PlanOptions(mode=mode)
+    assert bool(plan_object(DIAMOND, options).advice) == (mode is not Mode.BINDER)
+    assert "warnings" not in mutated(Admission(options), DIAMOND)[1]
+
+
 # ── validate ──
 
 

@@ -52,6 +52,7 @@ class Drafting:
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Kept] = field(default_factory=list[Kept])
     notes: list[str] = field(default_factory=list[str])
+    advice: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         """Find the templates with pods."""
@@ -120,6 +121,11 @@ class Drafting:
         """Tell something, once."""
         if words not in self.notes:
             self.notes.append(words)
+
+    def advise(self, words: str) -> None:
+        """Tell something that follows from the options, whatever the object."""
+        if words not in self.advice:
+            self.advice.append(words)
 
     # ---- templates ----
 

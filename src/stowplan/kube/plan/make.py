@@ -87,6 +87,7 @@ def _ended(drafting: Drafting) -> Plan:
         changes=tuple(drafting.changes),
         kept=tuple(drafting.kept),
         notes=tuple(drafting.notes),
+        advice=tuple(drafting.advice),
     )
 
 

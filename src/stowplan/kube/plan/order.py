@@ -30,11 +30,11 @@ def plan_order(drafting: Drafting, history: History) -> None:
     options = drafting.options
     classes = options.priority_classes if options.mode is Mode.EXTENDER else ()
     if options.priority_classes and not classes:
-        drafting.note(f"the priority classes are not used: {options.mode} mode orders by rank itself")
+        drafting.advise(f"the priority classes are not used: {options.mode} mode orders by rank itself")
     if drafting.is_restricted:
         return
     if options.mode is Mode.EXTENDER and not classes:
-        drafting.note(
+        drafting.advise(
             "the order stays kube-scheduler's: in extender mode only priority classes change it, and none "
             "is given"
         )

@@ -51,6 +51,7 @@ class Plan:
         changes: what is set, and why.
         kept: what is left as it is, and why.
         notes: what else whoever runs it should know.
+        advice: what whoever set the options should know; the same for all objects.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Plan:
     changes: tuple[Change, ...] = ()
     kept: tuple[Kept, ...] = ()
     notes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
     def patch(self) -> list[dict[str, object]]:
         """Return the patch as JSON has it (RFC 6902)."""
@@ -66,7 +68,7 @@ class Plan:
 
     def why(self) -> list[str]:
         """Return every reason, one line each."""
-        told = [*map(str, self.changes), *map(str, self.kept), *self.notes]
+        told = [*map(str, self.changes), *map(str, self.kept), *self.notes, *self.advice]
         return told if self.changes else ["nothing is changed", *told]
 
 

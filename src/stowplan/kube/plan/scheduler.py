@@ -88,4 +88,4 @@ def plan_gate(drafting: Drafting) -> None:
         drafting.keep(bound[0], drafting.draft.get(bound[0]), "a pod that names its node cannot have a gate")
     else:
         drafting.put(path, patch, "pods wait at the gate until it is their turn by rank")
-        drafting.note(f"nothing but Stowplan in gate mode takes the gate {GATE} away: have it run")
+        drafting.advise(f"nothing but Stowplan in gate mode takes the gate {GATE} away: have it run")
