@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -99,11 +99,17 @@ class SchedulerConfig(_Section):
 
 
 class ExtenderConfig(_Section):
-    """Where kube-scheduler asks in extender mode, and how long an answer may take."""
+    """Where kube-scheduler asks in extender mode, and how long an answer may take.
+
+    Attributes:
+        in_flight_s: how long a pod that was scored counts as being on its best node, unless the cluster says
+            sooner where it is; 0: not at all.
+    """
 
     host: str = "127.0.0.1"
     port: Port = 10452
     budget_ms: PositiveFloat = 50.0
+    in_flight_s: NonNegativeFloat = 2.0
     certificate: Path | None = None
     key: Path | None = None
     client_authority: Path | None = None
