@@ -11,15 +11,16 @@ TASKS = 5000
 STYLES = ("depends", "results", "chain")
 
 
-def large_workflow(style: str) -> Json:
-    """A dag of 5,000 tasks of 20 templates, each with arguments of its own.
+def large_workflow(style: str, count: int = TASKS) -> Json:
+    """A dag of 5,000 tasks, or so many, of 20 templates, each with arguments of its own.
 
     Args:
         style: `depends` and `results` have layers of 50 that wait for ten of the layer before, by names or by
             their results; `chain` has each wait for the one before.
+        count: how many tasks.
     """
     tasks: list[Json] = []
-    for number in range(TASKS):
+    for number in range(count):
         given = [{"name": "cpu", "value": "1"}, {"name": "file", "value": f"file-{number}"}]
         task: Json = {"name": f"t{number}", "template": f"k{number % 20}", "arguments": {"parameters": given}}
         layer = number // 50
