@@ -153,7 +153,7 @@ class GateActuator:
         self._client = client
         self._feed = feed
         self._gate = gate
-        self._placement = placement
+        self._placement = Placement(placement)  # the configuration has it as text
         self._within_s = within_s
         self._turns = Turns(at_once)
         self._waiting: dict[str, asyncio.Future[LivePod | None]] = {}  # by uid

@@ -186,6 +186,6 @@ class ShadowComparison:
 class ComparisonSink(Protocol):
     """Keeps what shadow mode finds."""
 
-    def __call__(self, comparison: ShadowComparison) -> None:
+    def __call__(self, comparison: ShadowComparison, /) -> None:
         """Note a comparison. Never blocks."""
         ...
