@@ -169,7 +169,9 @@ class SchedulerService:
     def _make_extender(self, rules: RuleTable) -> Extender:
         config = self._config
         self._extender_metrics = ExtenderMetrics(self.metrics.registry)
-        self._extender_settings = ExtenderSettings(budget_s=config.extender.budget_ms / 1000)
+        self._extender_settings = ExtenderSettings(
+            budget_s=config.extender.budget_ms / 1000, in_flight_s=config.extender.in_flight_s
+        )
         extender = Extender(
             self.feed,
             make_policies(config.scheduler)[0],
