@@ -325,11 +325,11 @@ class Scheduler:
         message = unschedulable_message(state, self._engine.filters_of(task.task.shape), outcome)
         return message, refusing_filters(state, outcome, POLICY)
 
-    def _no_room(self, entry: QueuedPod, refused_by: frozenset[str], message: str, nominated: str) -> None:
-        """Go on with a pod for which room was sought; `nominated`: the node that is being emptied."""
+    def _no_room(self, entry: QueuedPod, refused_by: frozenset[str], message: str) -> None:
+        """Go on with a pod for which room was sought; if some is made, it is woken when that is done."""
         self._queue.refuse(entry, refused_by, self._monotonic())
         if self._teller is not None:
-            self._teller.unschedulable(entry.pod, message, nominated)
+            self._teller.unschedulable(entry.pod, message)
         self._work.set()
 
     def _close_books(self, report: CycleReport, began_s: float) -> None:

@@ -23,8 +23,8 @@ __all__ = ["RoomSeeker"]
 
 _LOG = structlog.get_logger(__name__)
 
-Found = Callable[[QueuedPod, frozenset[str], str, str], None]
-"""Told of the pod, what refused it, the message about it, and the node that it is nominated for, or ""."""
+Asked = Callable[[QueuedPod, frozenset[str], str], None]
+"""Told of the pod, what refused it, and the message about it, when the preemptor has done what it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class RoomSeeker:
     """Asks the preemptor in the background."""
 
     def __init__(
-        self, preemptor: Preemptor, queue: SchedulingQueue, found: Found, settings: SchedulerSettings
+        self, preemptor: Preemptor, queue: SchedulingQueue, asked: Asked, settings: SchedulerSettings
     ) -> None:
-        """Ask `preemptor` for pods of `queue`; `found` is told of each answer."""
+        """Ask `preemptor` for pods of `queue`; `asked` is told after each answer."""
         self._preemptor = preemptor
         self._queue = queue
-        self._found = found
+        self._asked = asked
         self._settings = settings
         self._searches: deque[_Search] = deque()
         self._wake = asyncio.Event()
@@ -60,7 +60,7 @@ class RoomSeeker:
         return min((pod.shape.priority for pod, _ in state.pods.values()), default=None)
 
     def seek(self, entry: QueuedPod, task: PendingTask, refused_by: frozenset[str], message: str) -> None:
-        """Seek room for an active pod, which is in flight until `found` is told."""
+        """Seek room for an active pod, which is in flight until `asked` is told."""
         self._queue.begin(entry)
         self._searches.append(_Search(entry, task, refused_by, message))
         self._wake.set()
@@ -85,4 +85,4 @@ class RoomSeeker:
                 _LOG.warning("no room was sought", pod=pod.key, error=str(error))
             if not node:
                 self._in_vain.add(pod.shape)
-        self._found(search.entry, search.refused_by, search.message, node)
+        self._asked(search.entry, search.refused_by, search.message)

@@ -36,9 +36,8 @@ class _Told:
     """What was last told of a pod, and what is to be told next."""
 
     message: str = ""
-    nominated: str = ""
     at_s: float = float("-inf")
-    next: tuple[LivePod, SchedulingStatus] | None = None
+    next: tuple[LivePod, str] | None = None
 
 
 class Teller:
@@ -82,25 +81,22 @@ class Teller:
         """Conditions that wait to be written."""
         return len(self._due)
 
-    def unschedulable(self, pod: LivePod, message: str, nominated: str = "") -> None:
-        """Tell that a pod found no node, and for which one it is nominated; returns at once."""
+    def unschedulable(self, pod: LivePod, message: str) -> None:
+        """Tell that a pod found no node, and why; returns at once."""
         told = self._told.get(pod.uid)
         if told is None:
-            told = self._told[pod.uid] = _Told(pod.status.message, pod.status.nominated_node)
-            if pod.status.reason != UnscheduledReason.UNSCHEDULABLE:
-                told.message = ""
-        nominated = nominated or pod.status.nominated_node
-        if (told.message, told.nominated) == (message, nominated):
+            says_so = pod.status.reason == UnscheduledReason.UNSCHEDULABLE
+            told = self._told[pod.uid] = _Told(pod.status.message if says_so else "")
+        if told.message == message:
             told.next = None
             return
         is_queued = told.next is not None
         if not is_queued and len(self._due) >= self._settings.statuses:
             self._metrics.write_dropped("condition")
             return
-        told.next = pod, SchedulingStatus(UnscheduledReason.UNSCHEDULABLE, message, nominated)
+        told.next = pod, message
         if not is_queued:
-            is_news = not told.message or nominated != told.nominated
-            earliest_s = self._monotonic() if is_news else told.at_s + self._settings.status_refresh_s
+            earliest_s = told.at_s + self._settings.status_refresh_s if told.message else self._monotonic()
             heapq.heappush(self._due, (earliest_s, next(self._numbers), pod.uid))
             self._wake.set()
 
@@ -137,25 +133,19 @@ class Teller:
             told = self._told.get(uid)
             if told is None or told.next is None:
                 continue
-            pod, wanted = told.next
+            pod, message = told.next
             told.next = None
             if not self._waits(pod):
                 continue
-            if wanted.message != told.message:
-                note = wanted.message
-                self._events.record(
-                    Event(_regarding(pod), EventType.WARNING, "FailedScheduling", "Scheduling", note)
-                )
-            now = SchedulingStatus(
-                UnscheduledReason.UNSCHEDULABLE if told.message else pod.status.reason,
-                told.message or pod.status.message,
-                told.nominated,
+            now = SchedulingStatus(UnscheduledReason.UNSCHEDULABLE if told.message else "", told.message)
+            told.at_s, told.message = self._monotonic(), message
+            self._events.record(
+                Event(_regarding(pod), EventType.WARNING, "FailedScheduling", "Scheduling", message)
             )
-            told.at_s = self._monotonic()
-            told.message, told.nominated = wanted.message, wanted.nominated_node
-            await self._send(pod, now, wanted)
+            await self._send(pod, now, SchedulingStatus(UnscheduledReason.UNSCHEDULABLE, message))
 
     async def _send(self, pod: LivePod, now: SchedulingStatus, wanted: SchedulingStatus) -> None:
+        # Neither status names a nominated node, so none is written: that is the preemptor's to say.
         try:
             written = await self._statuses.write(pod.reference, now, wanted)
         except KubernetesError as error:
