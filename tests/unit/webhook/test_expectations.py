@@ -83,7 +83,10 @@ def test_a_long_fit_is_followed_by_a_long_pause() -> None:
 def test_without_a_url_nothing_is_known_and_nothing_is_wrong() -> None:
     async def story() -> None:
         expectations = Expectations("", refit_s=60.0)
-        await expectations.run()
+        running = asyncio.create_task(expectations.run())
+        await asyncio.sleep(0)
+        assert not running.done()
+        running.cancel()
         assert (expectations.history.expected_s(ALIGN), expectations.error) == (None, "")
 
     asyncio.run(story())

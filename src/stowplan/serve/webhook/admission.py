@@ -77,7 +77,11 @@ class Verdict:
 
 
 class Admission:
-    """Judges objects. Safe to use from several threads, as far as `source` and `history` are."""
+    """Judges objects. Safe to use from several threads, as far as `source` and `history` are.
+
+    Attributes:
+        options: what may be written; may be replaced at any time, whole.
+    """
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class Admission:
             most_warnings: whoever submits is told at most so many things.
             is_shadow: plan, but answer no patch.
         """
-        self._options = options
+        self.options = options
         self._source = source
         self._history = history
         self._refuses_rules = refuse == "rules"
@@ -132,7 +136,7 @@ class Admission:
         if raw is None:
             return Verdict(Result.IGNORED)
         try:
-            plan = plan_object(raw, self._options, source=self._source, history=self._history())
+            plan = plan_object(raw, self.options, source=self._source, history=self._history())
         except MalformedWorkflow as error:
             warnings = self._told(f"not planned: {problem}" for problem in error.problems)
             return Verdict(Result.MALFORMED, Answer(warnings=warnings))
@@ -176,7 +180,7 @@ class Admission:
     ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
         """Return the breaches of Argo's rules, and the templates that are not there, which may yet come."""
         try:
-            check_object(own, source, self._options.settings)
+            check_object(own, source, self.options.settings)
         except MalformedWorkflow as error:
             lacks = tuple(problem for problem in error.problems if problem.is_lack)
             return tuple(problem for problem in error.problems if not problem.is_lack), lacks

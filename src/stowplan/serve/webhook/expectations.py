@@ -49,13 +49,12 @@ class Expectations:
 
     async def run(self) -> None:
         """Fit until cancelled."""
-        if not self._url:
-            return
         try:
-            while True:
+            while self._url:
                 began_s = self._monotonic()
                 await self.refit()
                 await asyncio.sleep(self.pause_s(self._monotonic() - began_s))
+            await asyncio.Event().wait()
         finally:
             if self._store is not None:
                 await asyncio.shield(asyncio.to_thread(self._store.close))

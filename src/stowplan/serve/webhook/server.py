@@ -19,24 +19,36 @@ from stowplan.serve.health import Checks
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.rights import Right
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.together import Together
 from stowplan.serve.vitals import Vitals
 from stowplan.serve.webhook.admission import Admission
 from stowplan.serve.webhook.application import AdmissionApplication
 from stowplan.serve.webhook.certificates import ServingCertificate
+from stowplan.serve.webhook.controller import FollowedController
 from stowplan.serve.webhook.expectations import Expectations
 from stowplan.serve.webhook.metrics import WebhookMetrics
-from stowplan.serve.webhook.settings import WebhookConfig
+from stowplan.serve.webhook.settings import ControllerConfig, WebhookConfig
 from stowplan.serve.webhook.templates import WatchedTemplates
 
-__all__ = ["REGISTRATION_RIGHTS", "RIGHTS", "WebhookServer"]
+__all__ = ["REGISTRATION_RIGHTS", "RIGHTS", "WebhookServer", "controller_rights"]
 
 _log = structlog.get_logger(__name__)
+
+SETTLING_S: Final = 0.1
 
 RIGHTS: Final = (
     Right("argoproj.io", "workflowtemplates", ("get", "list", "watch")),
     Right("argoproj.io", "clusterworkflowtemplates", ("get", "list", "watch")),
 )
 """What it needs in all namespaces."""
+
+
+def controller_rights(config: WebhookConfig) -> tuple[Right, ...]:
+    """Return what it needs in the namespace of Argo's controller, to read its ConfigMap."""
+    namespace = config.controller.config_map.partition("/")[0]
+    return (Right("", "configmaps", ("get", "list", "watch"), namespace),) if namespace else ()
+
+
 REGISTRATION_RIGHTS: Final = tuple(
     Right("admissionregistration.k8s.io", kind, ("create", "get", "patch"))
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -99,26 +111,37 @@ class WebhookServer:
         )
         self._templates = WatchedTemplates(client)
         self._expectations = Expectations(history.url, refit_s=history.refit_s, wall=wall)
-        self._admission = AdmissionApplication(
-            Admission(
-                config.plan_options(mode, scheduler_name),
-                source=self._templates,
-                history=lambda: self._expectations.history,
-                refuse=config.refuse,
-                most_warnings=config.warnings,
-                is_shadow=mode is Mode.SHADOW,
-            ),
-            self.metrics,
-            config,
+        admission = Admission(
+            config.plan_options(mode, scheduler_name),
+            source=self._templates,
+            history=lambda: self._expectations.history,
+            refuse=config.refuse,
+            most_warnings=config.warnings,
+            is_shadow=mode is Mode.SHADOW,
         )
+        self._admission = AdmissionApplication(admission, self.metrics, config)
+
+        def take_over(controller: ControllerConfig) -> None:
+            admission.options = config.plan_options(mode, scheduler_name, controller)
+            self._controller_says = controller
+
+        self._controller_says = config.controller
+        self._controller = FollowedController(client, config.controller, take_over)
         self._is_draining = False
         self.port = 0
         self.checks = Checks()
         self.checks.ready("listening", lambda: "" if self.port else "does not listen yet")
-        self.checks.ready("templates", self._why_unsettled)
+        self.checks.ready("settled", self._why_unsettled)
         self.checks.ready("draining", lambda: "is being ended" if self._is_draining else "")
-        self._vitals = Vitals(self.metrics)
-        self._vitals.watch_many(self._components)
+        vitals = Vitals(self.metrics)
+        vitals.watch_many(self._components)
+        self._parts = {
+            "templates": self._templates,
+            "controller": self._controller,
+            "history": self._expectations,
+            "certificate": self._certificate,
+            "vitals": vitals,
+        }
 
     async def run(self) -> None:
         """Serve until cancelled; requests that are being answered then are finished.
@@ -132,15 +155,20 @@ class WebhookServer:
             if self._http is not None:
                 face = HttpFace(checks=self.checks, registry=self.metrics.registry, status=self.status)
                 await stack.enter_async_context(listening(make_app(face), self._http.host, self._http.port))
+            together = await stack.enter_async_context(Together())
+            self.checks.alive("tasks", together.ended)
+            for name, part in self._parts.items():
+                together.start(name, part.run())
+            # Nobody is answered by who does not know what the controller allows and what templates there are.
+            while self._why_unsettled() and not together.ended():  # noqa: ASYNC110 - a question, which tells nobody
+                await asyncio.sleep(SETTLING_S)
             app = self._admission.application()
             self.port = await stack.enter_async_context(
                 listening(app, config.host, config.port, self._certificate.context)
             )
             _log.info("webhook listens", host=config.host, port=self.port, mode=self._mode.value)
             try:
-                async with asyncio.TaskGroup() as group:
-                    for part in (self._templates, self._expectations, self._certificate, self._vitals):
-                        group.create_task(part.run())
+                await together.until(asyncio.Event())
             finally:
                 self.port = 0
 
@@ -154,6 +182,7 @@ class WebhookServer:
         return {
             "admission": self._admission.defect,
             "certificate": self._certificate.error,
+            "controller": self._controller.error,
             "history": self._expectations.error,
             "templates": "; ".join(
                 f"{kind}: {health.error}"
@@ -169,6 +198,7 @@ class WebhookServer:
             "port": self.port,
             "degraded": {component: why for component, why in self._components().items() if why},
             "classes": self._expectations.classes,
+            "controller": self._controller_says.model_dump(mode="json"),
             "templates": {
                 kind: {"state": health.state.value, "unusable": dict(health.unusable)}
                 for kind, health in self._templates.health.items()
@@ -176,10 +206,9 @@ class WebhookServer:
         }
 
     def _why_unsettled(self) -> str:
-        if self._templates.is_settled:
-            return ""
-        return "; ".join(
-            f"{kind} not listed yet{': ' + health.error if health.error else ''}"
-            for kind, health in self._templates.health.items()
-            if not health.is_settled
-        )
+        waits = {
+            kind: health.error for kind, health in self._templates.health.items() if not health.is_settled
+        }
+        if not self._controller.is_settled:
+            waits["ConfigMap"] = self._controller.error
+        return "; ".join(f"{kind} not read yet{': ' if why else ''}{why}" for kind, why in waits.items())

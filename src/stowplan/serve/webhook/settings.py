@@ -48,19 +48,21 @@ class PreferenceConfig(_Section):
 class ControllerConfig(_Section):
     """What Argo's controller is configured with, as far as it matters here.
 
-    Where not said otherwise, by its ConfigMap `workflow-controller-configmap`.
+    What is not set here is read from the controller's ConfigMap.
 
     Attributes:
+        config_map: NAMESPACE/NAME of that ConfigMap; empty: it is not read.
+        allowed_fields: `WORKFLOW_USER_OVERRIDE_ALLOWLIST` of the controller's environment.
         template_referencing: `workflowRestrictions.templateReferencing`.
-        allowed_fields: `WORKFLOW_USER_OVERRIDE_ALLOWLIST` of its environment.
         workflow_defaults: `workflowDefaults.spec`.
         main_container: `mainContainer`.
         executor_resources: `executor.resources`.
         instance_id: `instanceID`.
     """
 
-    template_referencing: Referencing = Referencing.NONE
+    config_map: str = "argo/workflow-controller-configmap"
     allowed_fields: tuple[str, ...] = ()
+    template_referencing: Referencing = Referencing.NONE
     workflow_defaults: dict[str, Any] = Field(default_factory=dict[str, Any])
     main_container: dict[str, Any] = Field(default_factory=dict[str, Any])
     executor_resources: dict[str, Any] = Field(default_factory=dict[str, Any])
@@ -126,17 +128,20 @@ class WebhookConfig(_Section):
     waiting: PositiveInt = 64
     drain_s: Annotated[float, Field(ge=0.0)] = 5.0
 
-    def plan_options(self, mode: SchedulerMode, scheduler_name: str) -> PlanOptions:
+    def plan_options(
+        self, mode: SchedulerMode, scheduler_name: str, controller: ControllerConfig | None = None
+    ) -> PlanOptions:
         """Return the options of the plans.
 
         Args:
             mode: how the scheduler acts on pods.
             scheduler_name: its name, in binder mode.
+            controller: what the controller is configured with; by default, what is set here.
 
         Raises:
             InvalidInput: a name, quantity or preference cannot be used.
         """
-        plan, planned_as = self.plan, _PLANNED_AS[mode]
+        plan, planned_as, controller = self.plan, _PLANNED_AS[mode], controller or self.controller
         try:
             return PlanOptions(
                 mode=planned_as,
@@ -146,9 +151,9 @@ class WebhookConfig(_Section):
                 preferences=tuple(
                     Preference(prefer.label, prefer.values, prefer.weight) for prefer in plan.prefer
                 ),
-                referencing=self.controller.template_referencing,
-                allowed_fields=frozenset(self.controller.allowed_fields),
-                settings=self.controller.settings(),
+                referencing=controller.template_referencing,
+                allowed_fields=frozenset(controller.allowed_fields),
+                settings=controller.settings(),
             )
         except InvalidInput as error:
             raise InvalidInput(f"webhook.plan: {error}") from None
