@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from testbed import cgroups, network
 from testbed.errors import ComponentFailed
@@ -30,6 +31,12 @@ class Daemon:
     def pid(self) -> int:
         """Its process id."""
         return self.process.pid
+
+    @property
+    def command(self) -> list[str]:
+        """Program and arguments, with which it can be started again."""
+        words = [str(word) for word in cast("list[str]", self.process.args)]
+        return words[words.index("--") + 1 :]
 
     def check(self) -> None:
         """Make sure that it runs.

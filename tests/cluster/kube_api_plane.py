@@ -3,10 +3,8 @@
 import asyncio
 import dataclasses
 import itertools
-import json
 import re
 import shutil
-import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +13,8 @@ from typing import Any
 from stowplan.kube.api.access import Access, from_kubeconfig
 from stowplan.kube.api.client import ApiClient
 from stowplan.kube.api.resources import NAMESPACES, Resource
-from testbed import control_plane, keeper, network, site, sweep
-from testbed.control_plane import API_PORT, ETCD, ControlPlane
+from testbed import control_plane, etcd, keeper, network, site, sweep
+from testbed.control_plane import API_PORT, ControlPlane
 from testbed.daemons import Daemons
 
 API_SERVER = "kube-apiserver"
@@ -35,7 +33,7 @@ class Plane:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._numbers = itertools.count(1)
-        self._commands = {name: _command_of(plane, name) for name in (API_SERVER, "etcd")}
+        self._commands = {name: plane.daemons.running[name].command for name in (API_SERVER, "etcd")}
 
     @property
     def access(self) -> Access:
@@ -95,27 +93,12 @@ class Plane:
         self.plane.daemons.wait_for("the API server is ready", lambda: self.plane.answers("/readyz"))
 
     def etcd(self, path: str, body: Json) -> Json:
-        """Ask etcd, by its JSON gateway."""
-
-        def ask() -> Json:
-            request = urllib.request.Request(f"{ETCD}/v3/{path}", json.dumps(body).encode())  # noqa: S310 - ours
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(request, timeout=10.0) as answer:
-                return json.load(answer)
-
-        return network.inside(self.plane.site.hub, ask)
+        """Ask etcd."""
+        return etcd.ask(self.plane, path, body)
 
     def compact(self) -> None:
         """Have etcd forget all versions but the newest."""
-        revision = self.etcd("kv/range", {"key": "AA=="})["header"]["revision"]
-        self.etcd("kv/compaction", {"revision": revision, "physical": True})
-
-
-def _command_of(plane: ControlPlane, name: str) -> list[str]:
-    arguments = plane.daemons.running[name].process.args
-    assert isinstance(arguments, list)
-    words = [str(word) for word in arguments]
-    return words[words.index("--") + 1 :]
+        etcd.compact(self.plane)
 
 
 @contextmanager
