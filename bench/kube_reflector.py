@@ -35,6 +35,7 @@ REPOSITORY = Path(__file__).parent.parent
 EVENTS = 60_000
 PODS_HELD = 50_000
 NODES_HELD = 5_000
+PODS_OF_WORKFLOW = 20
 POD_BYTES = range(6_800, 7_800)
 
 Json = dict[str, Any]
@@ -144,20 +145,28 @@ def node() -> Json:
 
 
 class Template:
-    """JSON with gaps that are filled fast."""
+    """JSON with gaps that are filled fast: number, version, and by number one of the nodes and workflows."""
 
     def __init__(self, value: Json) -> None:
-        parts = re.split(r"@([NV])@", json.dumps(value, separators=(",", ":")))
+        parts = re.split(r"@([NVKW])@", json.dumps(value, separators=(",", ":")))
         self._fixed = [part.encode() for part in parts[::2]]
         self._gaps = parts[1::2]
 
     def fill(self, number: int, version: int) -> bytes:
         """The object of that number at that version."""
-        values = {"N": b"%08d" % number, "V": b"%d" % version}
+        values = {
+            "N": b"%08d" % number,
+            "V": b"%d" % version,
+            "K": b"%08d" % (number % NODES_HELD),
+            "W": b"%08d" % (number // PODS_OF_WORKFLOW),
+        }
         filled = [self._fixed[0]]
         for gap, fixed in zip(self._gaps, self._fixed[1:], strict=True):
             filled += (values[gap], fixed)
         return b"".join(filled)
+
+
+NONE_HELD = (Template({}), 0)  # of any other kind
 
 
 class Server:
@@ -174,11 +183,12 @@ class Server:
                 pass
             path, _, query = head.split()[1].decode().partition("?")
             asked = dict(parse_qsl(query))
-            template, count = self._held[path]
+            template, count = self._held.get(path, NONE_HELD)
             if "watch" in asked:
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
                 with contextlib.suppress(ConnectionError):  # the client has seen enough
-                    await self._change(writer, template, count)
+                    if path == PODS.path():
+                        await self._change(writer, template, count)
                     await reader.read()
                 break
             begin, limit = int(asked.get("continue") or 0), int(asked["limit"])
@@ -193,10 +203,13 @@ class Server:
 
     async def _change(self, writer: asyncio.StreamWriter, template: Template, count: int) -> None:
         for number in range(self._events):
-            changed = template.fill(number % count, count + number + 1)
-            line = b'{"type":"MODIFIED","object":' + changed + b"}\n"
-            writer.write(b"%x\r\n" % len(line) + line + b"\r\n")
+            self._tell(writer, b"MODIFIED", template.fill(number % count, count + number + 1))
             await writer.drain()
+
+    @staticmethod
+    def _tell(writer: asyncio.StreamWriter, event: bytes, what: bytes) -> None:
+        line = b'{"type":"' + event + b'","object":' + what + b"}\n"
+        writer.write(b"%x\r\n" % len(line) + line + b"\r\n")
 
 
 async def serve(pods: int, nodes: int, events: int) -> None:

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -13,17 +14,26 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What tells an object, and a version of it, from all others."""
+    """What tells an object, and a version of it, from all others.
+
+    Whoever keeps many objects keeps their names several times, so all that keep them share these texts.
+    """
 
     name: str
     uid: str
     resource_version: str = msgspec.field(name="resourceVersion")
     namespace: str = ""
 
+    def __post_init__(self) -> None:
+        """Share the texts that every version of the object has."""
+        msgspec.structs.force_setattr(self, "name", intern(self.name))
+        msgspec.structs.force_setattr(self, "uid", intern(self.uid))
+        msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
+
     @property
     def key(self) -> str:
         """Namespace and name, as kubectl writes them; the name alone where there is no namespace."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return intern(f"{self.namespace}/{self.name}") if self.namespace else self.name
 
 
 class Receiver(Protocol[T_contra]):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from stowplan.errors import InvalidObject
@@ -102,6 +103,10 @@ class NodePath:
         return tuple(segment.attempt for segment in self.segments if segment.attempt is not None)
 
 
+_plain_segment = lru_cache(maxsize=4096)(Segment)
+"""Segments of tasks and groups, of which every node within has one: they are shared."""
+
+
 def parse_node_name(workflow_name: str, node_name: str) -> NodePath:
     """Take a node's name apart.
 
@@ -116,7 +121,7 @@ def parse_node_name(workflow_name: str, node_name: str) -> NodePath:
         )
     rest = node_name[len(workflow_name) :]
     parts: list[Segment] = []
-    current = Segment("")
+    current = _plain_segment("")
     position = 0
     while position < len(rest):
         match = _SEGMENT.match(rest, position)
@@ -132,6 +137,6 @@ def parse_node_name(workflow_name: str, node_name: str) -> NodePath:
             current = Segment(current.text, int(match["item"]), match["text"])
         else:
             parts.append(current)
-            current = Segment(match.group())
+            current = _plain_segment(match.group())
     parts.append(current)
     return NodePath(tuple(parts))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from sys import intern
 from types import MappingProxyType
 
 import structlog
@@ -81,10 +80,10 @@ class PodBook:
 
     def set(self, identity: Identity, item: PodSeen) -> None:
         """A pod is new, or changed."""
-        before = self._pods.get(identity.key)
+        key = identity.key
+        before = self._pods.get(key)
         if before is None:
             self._namespaces.use(identity.namespace)
-        key = identity.key if before is None else before.key
         if before is None or not item.is_same:
             self._forget_needs(before)
             self._note_problem(key, item.fixed.problem)
@@ -117,7 +116,7 @@ class PodBook:
         """
         seen = self._peeking.read(raw)
         self._peeking.forget(identity.uid)
-        return self._live(intern(identity.key), identity, seen, None)
+        return self._live(identity.key, identity, seen, None)
 
     def _live(self, key: str, identity: Identity, seen: PodSeen, before: LivePod | None) -> LivePod:
         fixed = seen.fixed
@@ -128,9 +127,9 @@ class PodBook:
             shape = self._context.complete(fixed.shape, fixed.needs, own_nomination=key if wants else "")
         return LivePod(
             key=key,
-            namespace=before.namespace if before is not None else intern(identity.namespace),
-            name=before.name if before is not None else identity.name,
-            uid=before.uid if before is not None else identity.uid,
+            namespace=identity.namespace,
+            name=identity.name,
+            uid=identity.uid,
             shape=shape,
             phase=seen.phase,
             node_name=fixed.node_name,

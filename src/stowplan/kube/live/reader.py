@@ -22,6 +22,7 @@ from stowplan.errors import InvalidObject
 from stowplan.kube.api.status import CONDITION, DISRUPTION_TARGET, PREEMPTION, SchedulingStatus
 from stowplan.kube.argo import AgentPod, TaskPod, identify_pod
 from stowplan.kube.live.pod import MainContainer, Owner
+from stowplan.kube.live.projection import RESIZE_PENDING, projection_of
 from stowplan.kube.live.wire import (
     FRAMES,
     NOTHING,
@@ -30,12 +31,6 @@ from stowplan.kube.live.wire import (
     ContainerStatus,
     Frame,
     Metadata,
-    Mount,
-    ProjectedMetadata,
-    Projection,
-    Resize,
-    ResizeCondition,
-    ResizeOf,
     Spec,
     Status,
 )
@@ -49,7 +44,6 @@ __all__ = ["Fixed", "PodReader", "PodSeen"]
 _REMEMBERED: Final = 4096
 """Shapes by what they were read from; templates come and go."""
 _MAIN: Final = "main"
-_RESIZE_PENDING: Final = "PodResizePending"
 _NO_STATUS: Final = Status()
 _NO_SCHEDULING: Final = SchedulingStatus()
 _encode = msgspec.json.Encoder().encode
@@ -102,6 +96,7 @@ class PodReader:
         self._shapes: dict[bytes, PodShape] = {}
         self._same: dict[PodShape, PodShape] = {}
         self._mains: dict[MainContainer, MainContainer] = {}
+        self._needs: dict[tuple[bytes, str | None], tuple[ShapeNeeds, Owner | None]] = {}
 
     def read(self, raw: bytes | msgspec.Raw) -> PodSeen:
         """Read a pod.
@@ -113,7 +108,7 @@ class PodReader:
         frame = FRAMES.decode(raw)
         status = frame.status or _NO_STATUS
         digest = _digest(frame, status)
-        uid = frame.metadata.uid
+        uid = intern(frame.metadata.uid)
         before = self._fixed.get(uid)
         fixed = before
         if fixed is None or fixed.digest != digest:
@@ -148,8 +143,9 @@ class PodReader:
         metadata = frame.metadata
         spec = SPECS.decode(frame.spec)
         if before is not None and status.phase in ENDED_PHASES:
-            # It asks for nothing any more, and what changed is the mark that it is done.
-            return msgspec.structs.replace(before, digest=digest, node_name=intern(spec.node_name or ""))
+            # It asks for nothing any more; what changed is the mark that it is done. As this is no reading,
+            # it has no digest.
+            return msgspec.structs.replace(before, digest=b"", node_name=intern(spec.node_name or ""))
         where = f"Pod {metadata.namespace}/{metadata.name}"
         containers = spec.containers or []
         main = next((one for one in containers if one.name == _MAIN), containers[0] if containers else None)
@@ -158,25 +154,16 @@ class PodReader:
         # Before the spec is cut down to what is common.
         static, main_name = self._main(main, where), intern(main.name or "")
         node_name, can_preempt = intern(spec.node_name or ""), spec.preemption_policy != "Never"
-        needs = read_needs(
-            Cursor(
-                {
-                    "metadata": {"ownerReferences": _plain(metadata.owner_references)},
-                    "spec": {"priority": spec.priority, "priorityClassName": spec.priority_class_name},
-                },
-                where,
-            )
-        )
+        needs, owner = self._needs_of(metadata, spec, where)
         shape = self._shape(metadata, spec, status, where)
         identity, problem = _identity(metadata, shape)
-        controller = needs.controller
         return Fixed(
             digest=digest,
             shape=shape,
             needs=needs,
             node_name=node_name,
             can_preempt=can_preempt,
-            owner=controller and Owner(intern(controller.kind), intern(controller.name), controller.uid),
+            owner=owner,
             identity=identity,
             problem=problem,
             main=static,
@@ -184,7 +171,7 @@ class PodReader:
         )
 
     def _shape(self, metadata: Metadata, spec: Spec, status: Status, where: str) -> PodShape:
-        projection, is_shared = _projection(metadata, spec, status)
+        projection, is_shared = projection_of(metadata, spec, status)
         read_from = _encode(projection)
         key = metadata.namespace.encode() + b" " + read_from
         shape = self._shapes.pop(key, None)
@@ -203,6 +190,24 @@ class PodReader:
         if is_shared:
             self._shapes[key] = shape  # again, so that what was not asked for longest is dropped first
         return shape
+
+    def _needs_of(self, metadata: Metadata, spec: Spec, where: str) -> tuple[ShapeNeeds, Owner | None]:
+        """What the pod leaves to other objects, and its controller: one object for all pods of a workflow."""
+        priority_class = None if spec.priority is not None else spec.priority_class_name or ""
+        key = (bytes(metadata.owner_references), priority_class)
+        known = self._needs.get(key)
+        if known is None:
+            told = {
+                "metadata": {"ownerReferences": _plain(metadata.owner_references)},
+                "spec": {"priority": spec.priority, "priorityClassName": spec.priority_class_name},
+            }
+            needs = read_needs(Cursor(told, where))
+            controller = needs.controller
+            owner = controller and Owner(controller.kind, controller.name, controller.uid)
+            if len(self._needs) >= _REMEMBERED:
+                self._needs.clear()
+            known = self._needs[key] = (needs, owner)
+        return known
 
     def _main(self, container: Container, where: str) -> MainContainer:
         resources = Cursor(_plain(container.resources), where)
@@ -243,60 +248,9 @@ def _digest(frame: Frame, status: Status) -> bytes:
                 digest.update(one.allocated_resources)
                 digest.update(one.resources)
     for condition in status.conditions or ():
-        if condition.type == _RESIZE_PENDING:
+        if condition.type == RESIZE_PENDING:
             digest.update((condition.reason or "").encode())
     return digest.digest()
-
-
-def _projection(metadata: Metadata, spec: Spec, status: Status) -> tuple[Projection, bool]:
-    """Cut a spec down to what bears on its shape, and tell whether another pod can have the same.
-
-    The spec is changed.
-    """
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        container.command = None
-        container.volume_mounts = _telling_mounts(container)
-    spec.ephemeral_containers = [
-        Container(volume_mounts=mounts)
-        for mounts in map(_telling_mounts, spec.ephemeral_containers or ())
-        if mounts
-    ] or None
-    spec.volumes = [volume for volume in spec.volumes or () if volume.bears_on_placement] or None
-    spec.priority_class_name = spec.preemption_policy = None  # these are no part of the shape itself
-    resize = _resize(status) if spec.node_name else None
-    spec.node_name = spec.node_name if resize is not None else None
-    is_own = any(volume.ephemeral != NOTHING for volume in spec.volumes or ())  # its claim has the pod's uid
-    uid = metadata.uid if is_own else ""
-    return Projection(ProjectedMetadata(metadata.labels, uid), spec, resize), not is_own
-
-
-def _telling_mounts(container: Container) -> list[Mount] | None:
-    return [one for one in container.volume_mounts or () if one.bind_mount_options != NOTHING] or None
-
-
-def _resize(status: Status) -> Resize | None:
-    """What the status says of a resize in place; None where that is nothing."""
-    found = Resize(
-        [
-            ResizeCondition(one.type, one.reason)
-            for one in status.conditions or ()
-            if one.type == _RESIZE_PENDING
-        ]
-        or None,
-        _resizes_of(status.container_statuses),
-        _resizes_of(status.init_container_statuses),
-        status.allocated_resources,
-        status.resources,
-    )
-    return None if found == Resize() else found
-
-
-def _resizes_of(statuses: list[ContainerStatus] | None) -> list[ResizeOf] | None:
-    return [
-        ResizeOf(one.name, one.allocated_resources, one.resources)
-        for one in statuses or ()
-        if one.allocated_resources != NOTHING or one.resources != NOTHING
-    ] or None
 
 
 def _identity(metadata: Metadata, shape: PodShape) -> tuple[TaskPod | AgentPod | None, str]:
