@@ -1,4 +1,6 @@
-"""One scheduler process: its parts made, begun in order and ended in order.
+"""The processes: their parts made, begun in order and ended in order.
+
+The parts of the scheduler's:
 
     feed, workflows     follow the API server from the first moment
     election            begins when the feed is settled: nobody leads who does not know the cluster
@@ -26,8 +28,9 @@ from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.logs import configure_logs
 from stowplan.serve.service import SchedulerService
 from stowplan.serve.together import Together
+from stowplan.serve.webhook.server import WebhookServer
 
-__all__ = ["serve_scheduler"]
+__all__ = ["serve_scheduler", "serve_webhook"]
 
 _SETTLING_S: Final = 0.1
 
@@ -43,16 +46,50 @@ async def serve_scheduler(config: Config, rules: RuleTable) -> int:
     kubernetes = config.kubernetes
     access = from_environment(kubernetes.kubeconfig, kubernetes.context)
     configure_logs(config.log.format, config.log.level, mode=config.scheduler.mode.value)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = _stop_on_signals()
     async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
         service = SchedulerService(config, rules, client)
         _LOG.info("starts", version=__version__, server=access.server, identity=service.identity)
         await _run(service, config, stop)
     _LOG.info("ended")
     return 0
+
+
+async def serve_webhook(config: Config) -> int:
+    """Review workflows until a signal ends it; return the exit code.
+
+    Raises:
+        InvalidInput: the configuration, the certificate or the access to the cluster cannot be used.
+    """
+    kubernetes = config.kubernetes
+    access = from_environment(kubernetes.kubeconfig, kubernetes.context)
+    configure_logs(config.log.format, config.log.level, service="webhook")
+    stop = _stop_on_signals()
+    async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
+        server = WebhookServer(
+            config.webhook,
+            client,
+            mode=config.scheduler.mode,
+            scheduler_name=config.scheduler.name,
+            history=config.history,
+            http=config.http,
+        )
+        _LOG.info("starts", version=__version__, server=access.server)
+        async with Together() as together:
+            server.checks.alive("tasks", together.ended)
+            together.start("webhook", server.run())
+            await together.until(stop)
+            await server.drain()
+    _LOG.info("ended")
+    return 0
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
 
 
 async def _run(service: SchedulerService, config: Config, stop: asyncio.Event) -> None:

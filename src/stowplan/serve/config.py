@@ -34,6 +34,7 @@ from pydantic_settings import (
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.serve.logs import LogFormat, LogLevel
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.webhook.settings import WebhookConfig
 
 __all__ = [
     "Config",
@@ -170,6 +171,7 @@ class Config(BaseSettings):
     history: HistoryConfig = HistoryConfig()
     lease: LeaseConfig = LeaseConfig()
     log: LogConfig = LogConfig()
+    webhook: WebhookConfig = WebhookConfig()
 
 
 def load_config(file: Path | None = None, overrides: Mapping[str, object] | None = None) -> Config:
