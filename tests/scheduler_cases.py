@@ -14,6 +14,7 @@ from stowplan.core.domain import (
     BoundPod,
     ClusterState,
     Node,
+    NodeRemoved,
     NodeSet,
     PendingTask,
     Phase,
@@ -100,6 +101,12 @@ class TableFeed:
     def set_node(self, name: str, cpu_milli: int = 1000) -> None:
         self.state.apply(NodeSet(Node(name, Resources({"cpu": cpu_milli, "memory": 2**33, "pods": 110}))))
         self.changed(ClusterChange.NODE_ADDED)
+
+    def remove_node(self, name: str) -> None:
+        for key in list(self.state.pods_on[self.state.row(name)]):
+            self.state.apply(PodRemoved(key))
+        self.state.apply(NodeRemoved(name))
+        self.changed(ClusterChange.NODE_REMOVED)
 
     def changed(self, change: ClusterChange) -> None:
         for listener in self._listeners:

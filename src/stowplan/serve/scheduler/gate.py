@@ -33,9 +33,9 @@ from stowplan.kube.api.errors import (
     Unreadable,
 )
 from stowplan.kube.api.resources import PODS
-from stowplan.kube.live.listener import ClusterChange
 from stowplan.kube.live.pod import LivePod
 from stowplan.kube.plan import GATE
+from stowplan.serve.scheduler.arrivals import Arrivals
 from stowplan.serve.scheduler.interface import ActOutcome, Feed, Released
 from stowplan.serve.scheduler.turns import Turns
 
@@ -127,7 +127,7 @@ def _required(node_affinity: Json, node_name: str) -> Json:
 
 
 class GateActuator:
-    """Lets gated pods go; a `Listener` of the feed, which tells where they are bound.
+    """Lets gated pods go, and waits until they are bound.
 
     Args:
         client: the API server.
@@ -156,9 +156,8 @@ class GateActuator:
         self._placement = Placement(placement)  # the configuration has it as text
         self._within_s = within_s
         self._turns = Turns(at_once)
-        self._waiting: dict[str, asyncio.Future[LivePod | None]] = {}  # by uid
+        self._arrivals = Arrivals(feed)
         self._shapes: dict[PodShape, PodShape] = {}
-        feed.listen(self)
 
     @property
     def backlog(self) -> int:
@@ -178,39 +177,9 @@ class GateActuator:
 
     async def act(self, pod: LivePod, placed: Placed) -> ActOutcome:
         """Let the pod go, and tell where it was bound."""
-        bound: asyncio.Future[LivePod | None] = asyncio.get_running_loop().create_future()
-        self._waiting[pod.uid] = bound
-        try:
-            async with self._turns:
-                refused = await self._release(pod, placed)
-            if refused is not None:
-                return refused
-            return await self._outcome(pod, placed, bound)
-        finally:
-            self._waiting.pop(pod.uid, None)
-
-    # ---- Listener ----
-
-    def pod_set(self, before: LivePod | None, now: LivePod) -> None:
-        """Notice where a pod that was let go is bound."""
-        del before
-        if now.node_name or now.has_ended or now.is_terminating:
-            self._tell(now.uid, now)
-
-    def pod_gone(self, last: LivePod) -> None:
-        """Notice that a pod was deleted."""
-        self._tell(last.uid, None)
-
-    def cluster_changed(self, change: ClusterChange) -> None:
-        """Nothing here depends on it."""
-        del change
-
-    def _tell(self, uid: str, pod: LivePod | None) -> None:
-        bound = self._waiting.get(uid)
-        if bound is not None and not bound.done():
-            bound.set_result(pod)
-
-    # ---- parts ----
+        async with self._turns:
+            refused = await self._release(pod, placed)
+        return refused if refused is not None else await self._outcome(pod, placed)
 
     async def _release(self, pod: LivePod, placed: Placed) -> ActOutcome | None:
         """Take the gate off; None: it is off, by us or by an earlier try of ours."""
@@ -237,21 +206,16 @@ class GateActuator:
             return NotBound(error, is_transient=error.is_transient or has_changed)
         return None
 
-    async def _outcome(
-        self, pod: LivePod, placed: Placed, bound: asyncio.Future[LivePod | None]
-    ) -> ActOutcome:
-        now = self._feed.pods.get(pod.key)
-        if now is not None and now.uid == pod.uid and now.node_name:
-            self._tell(pod.uid, now)
+    async def _outcome(self, pod: LivePod, placed: Placed) -> ActOutcome:
+        """Wait until the pod is bound, and tell where."""
         try:
             async with asyncio.timeout(self._within_s):
-                shown = await bound
+                shown = await self._arrivals.of(pod)
         except TimeoutError:
-            return Released(
-                f"kube-scheduler has not bound it within {self._within_s:g} s", "not bound in time"
-            )
-        if shown is None or not shown.node_name:
-            return Gone(f"{pod.key} was deleted")
+            why = f"kube-scheduler has not bound it within {self._within_s:g} s"
+            return Released(why, "not bound in time")
+        if shown is None:
+            return Gone(f"{pod.key} was deleted or ended before it was bound")
         if shown.node_name == placed.node_name:
             return Bound(shown.node_name)
         return Elsewhere(shown.node_name)

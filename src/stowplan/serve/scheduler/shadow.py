@@ -7,7 +7,6 @@ changed for this pod, in its own belief; what the pod then really takes is in th
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
@@ -17,9 +16,9 @@ import structlog
 from stowplan.core.decoder import Placed
 from stowplan.core.engine import Engine
 from stowplan.errors import StowplanError
-from stowplan.kube.live.listener import ClusterChange
 from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history import Decision, DecisionMode
+from stowplan.serve.scheduler.arrivals import Arrivals
 from stowplan.serve.scheduler.interface import (
     ActOutcome,
     ComparisonSink,
@@ -37,7 +36,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class ShadowActuator:
-    """Notes where pods would have gone, and compares; a `Listener` of the feed.
+    """Notes where pods would have gone, and compares.
 
     Args:
         feed: the live cluster.
@@ -67,8 +66,7 @@ class ShadowActuator:
         self._compared = compared
         self._monotonic = monotonic
         self._wall = wall
-        self._waiting: dict[str, asyncio.Future[LivePod | None]] = {}  # by uid
-        feed.listen(self)
+        self._arrivals = Arrivals(feed)
 
     def seen(self, pod: LivePod) -> LivePod:
         """Return the pod as it is."""
@@ -77,37 +75,11 @@ class ShadowActuator:
     async def act(self, pod: LivePod, placed: Placed) -> ActOutcome:
         """Wait until others have bound the pod, and compare."""
         decided_s = self._wall()
-        bound: asyncio.Future[LivePod | None] = asyncio.get_running_loop().create_future()
-        self._waiting[pod.uid] = bound
-        try:
-            shown = await bound
-        finally:
-            self._waiting.pop(pod.uid, None)
-        if shown is None or not shown.node_name:
+        shown = await self._arrivals.of(pod)
+        if shown is None:
             return Released(f"{pod.key} was deleted or ended before it was bound")
         self._compare(shown, placed, decided_s)
         return Released(f"others bound it to {shown.node_name}")
-
-    # ---- Listener ----
-
-    def pod_set(self, before: LivePod | None, now: LivePod) -> None:
-        """Notice where a pod is bound."""
-        del before
-        if now.node_name or now.has_ended or now.is_terminating:
-            self._tell(now.uid, now)
-
-    def pod_gone(self, last: LivePod) -> None:
-        """Notice that a pod was deleted."""
-        self._tell(last.uid, None)
-
-    def cluster_changed(self, change: ClusterChange) -> None:
-        """Nothing here depends on it."""
-        del change
-
-    def _tell(self, uid: str, pod: LivePod | None) -> None:
-        bound = self._waiting.get(uid)
-        if bound is not None and not bound.done():
-            bound.set_result(pod)
 
     # ---- comparing ----
 
