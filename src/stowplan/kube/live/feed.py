@@ -21,7 +21,7 @@ from stowplan.core.domain import ClusterState, DisruptionBudget
 from stowplan.errors import InvalidObject
 from stowplan.kube.api import resources
 from stowplan.kube.api.client import ApiClient
-from stowplan.kube.api.reflection import Health, Identity, Receiver, Settings
+from stowplan.kube.api.reflection import Health, Identity, Receiver, ReflectorState, Settings
 from stowplan.kube.api.reflector import Reflector
 from stowplan.kube.api.resources import Resource
 from stowplan.kube.live.cluster import BudgetKind, OwnerKind, PriorityKind, read_told_namespace
@@ -50,6 +50,7 @@ _STORAGE: Final = (
     resources.CSI_CAPACITIES,
     resources.VOLUME_ATTACHMENTS,
 )
+REPORT_S: Final = 1.0  # between two looks at how the reflectors fare
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
@@ -119,6 +120,7 @@ class ClusterFeed:
         async with asyncio.TaskGroup() as group:
             for kind, reflector in self._reflectors.items():
                 group.create_task(reflector.run(), name=f"reflector of {kind}")
+            group.create_task(self._report(), name="report of reflectors")
 
     @property
     def is_settled(self) -> bool:
@@ -134,6 +136,22 @@ class ClusterFeed:
             pods = found[resources.PODS.kind]
             found[resources.PODS.kind] = dataclasses.replace(pods, unusable={**problems, **pods.unusable})
         return found
+
+    async def _report(self) -> None:
+        """Log when a kind cannot be followed, and when it is followed again."""
+        troubled: dict[str, ReflectorState] = {}
+        while True:
+            for kind, reflector in self._reflectors.items():
+                health = reflector.health
+                if health.state in (ReflectorState.WAITING, ReflectorState.ABSENT):
+                    if troubled.get(kind) is not health.state:
+                        _log.warning(
+                            "kind cannot be followed", kind=kind, state=health.state.value, error=health.error
+                        )
+                    troubled[kind] = health.state
+                elif health.state is ReflectorState.WATCHING and troubled.pop(kind, None) is not None:
+                    _log.info("kind is followed again", kind=kind, lists=health.lists)
+            await asyncio.sleep(REPORT_S)
 
     def _follow(
         self, resource: Resource, read: Callable[[bytes | msgspec.Raw], T], receiver: Receiver[T]
