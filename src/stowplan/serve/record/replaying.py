@@ -17,6 +17,7 @@ _WHY = {
     "queue": "cycles came faster than they could be recorded",
     "history": "the history had no room for the record",
     "policy": "its policy remembers what a record cannot hold",
+    "extender": "kube-scheduler decided, by its own scores and Stowplan's",
     "error": "the cycle could not be recorded; the scheduler's log says why",
 }
 
