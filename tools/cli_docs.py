@@ -8,16 +8,18 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "CLI.md"
-BLOCK = re.compile(r"<!-- help: ?(?P<command>[a-z]*) -->\n```text\n.*?```\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- help: ?(?P<command>[a-z ]*?) -->\n```text\n.*?```\n", re.DOTALL)
 
 
+@cache
 def help_of(command: str) -> str:
     """What `stowplan COMMAND --help` prints; without a command, `stowplan --help`."""
     script = "import sys; from stowplan.cli import main; sys.argv[0] = 'stowplan'; main()"
-    arguments = [sys.executable, "-c", script, *([command] if command else []), "--help"]
+    arguments = [sys.executable, "-c", script, *command.split(), "--help"]
     environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
     return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
 
