@@ -38,9 +38,10 @@ from stowplan.serve.webhook.registration import (
     register,
     webhook_configurations,
 )
-from stowplan.serve.webhook.server import RIGHTS
+from stowplan.serve.webhook.server import RIGHTS, controller_rights
 from stowplan.serve.webhook.settings import PlanConfig, WebhookConfig
 from testbed import api, argo, network
+from testbed.argo.workflows import SERVICE_ACCOUNT
 from testbed.cluster import Cluster
 from testbed.images import image_name
 from testbed.waiting import wait_for
@@ -199,15 +200,27 @@ def pod(name: str) -> Json:
 def rights(cluster: Cluster) -> None:
     """A user with the rights of the webhook and no others."""
     cluster.plane.kubeconfig_for(USER, USER)
-    role = cluster_role(USER, RIGHTS)
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": USER},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-    }
-    api.create_all(cluster.client, [role, binding])
+    group = "rbac.authorization.k8s.io"
+    (right,) = controller_rights(WebhookConfig())
+    rule = {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+    local = {"name": USER, "namespace": right.namespace}
+    api.create_all(
+        cluster.client,
+        [
+            cluster_role(USER, RIGHTS),
+            {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": local, "rules": [rule]},
+            *(
+                {
+                    "apiVersion": f"{group}/v1",
+                    "kind": f"{kind}Binding",
+                    "metadata": metadata,
+                    "roleRef": {"apiGroup": group, "kind": kind, "name": USER},
+                    "subjects": [{"apiGroup": group, "kind": "User", "name": USER}],
+                }
+                for kind, metadata in (("ClusterRole", {"name": USER}), ("Role", local))
+            ),
+        ],
+    )
 
 
 @pytest.fixture
@@ -311,6 +324,10 @@ def test_templates_are_planned_when_they_are_made_and_changed_and_known_a_moment
     asked = webhook.counted("mutate", "planned") + webhook.counted("mutate", "unchanged")
     webhook.change(WORKFLOW_TEMPLATES, "lib", {"metadata": {"labels": {"a": "b"}}})
     assert webhook.counted("mutate", "planned") + webhook.counted("mutate", "unchanged") == asked
+    # What Argo's controller is configured with is known, and nothing works in a lesser way.
+    status = json.loads(webhook.ask("/v1/status"))
+    assert status["controller"]["workflow_defaults"] == {"serviceAccountName": SERVICE_ACCOUNT}
+    assert status["degraded"] == {}
 
 
 @pytest.mark.parametrize("webhook", [(Mode.BINDER, {}, {"timeout_s": 1})], ids=["binder"], indirect=True)

@@ -75,7 +75,7 @@ class Followed:
         self.told: list[str] = []
         config = ControllerConfig(config_map="n/argo", **given)
         self.controller = FollowedController(
-            client, config, lambda says: self.told.append(says.template_referencing.value)
+            client, config, lambda says: self.told.append(str(says.template_referencing))
         )
 
     async def until_told(self, *words: str) -> None:
@@ -97,15 +97,15 @@ def test_changes_are_followed_and_faults_leave_all_as_it_was() -> None:
             await server.put("argo", data={"workflowRestrictions": "templateReferencing: Strict"})
             followed = Followed(client)
             running = asyncio.create_task(followed.controller.run())
-            await followed.until_told("none", "strict")
+            await followed.until_told("None", "strict")
             assert followed.controller.is_settled
             await server.put("argo", data={"workflowRestrictions": "templateReferencing: Loose"})
             await followed.until_error("ConfigMap n/argo: template_referencing is 'loose'")
             await server.put("argo", data={"workflowRestrictions": "templateReferencing: Secure"})
-            await followed.until_told("none", "strict", "secure")
+            await followed.until_told("None", "strict", "secure")
             assert followed.controller.error == ""
             await server.remove("argo")
-            await followed.until_told("none", "strict", "secure", "none")
+            await followed.until_told("None", "strict", "secure", "None")
             assert "there is no ConfigMap n/argo" in followed.controller.error
             running.cancel()
 

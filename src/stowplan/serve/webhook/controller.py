@@ -58,7 +58,7 @@ def read_controller_map(data: Mapping[str, str], given: ControllerConfig) -> Con
         "executor_resources": as_mapping(as_mapping(fields.get("executor")).get("resources")),
         "instance_id": fields.get("instanceID") or "",
     }
-    said = {name: getattr(given, name) for name in given.model_fields_set}
+    said = given.model_dump(exclude_none=True)
     try:
         return ControllerConfig.model_validate({**found, **said})
     except ValidationError as error:

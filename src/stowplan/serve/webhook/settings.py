@@ -48,7 +48,7 @@ class PreferenceConfig(_Section):
 class ControllerConfig(_Section):
     """What Argo's controller is configured with, as far as it matters here.
 
-    What is not set here is read from the controller's ConfigMap.
+    What is null here is read from the controller's ConfigMap.
 
     Attributes:
         config_map: NAMESPACE/NAME of that ConfigMap; empty: it is not read.
@@ -62,19 +62,19 @@ class ControllerConfig(_Section):
 
     config_map: str = "argo/workflow-controller-configmap"
     allowed_fields: tuple[str, ...] = ()
-    template_referencing: Referencing = Referencing.NONE
-    workflow_defaults: dict[str, Any] = Field(default_factory=dict[str, Any])
-    main_container: dict[str, Any] = Field(default_factory=dict[str, Any])
-    executor_resources: dict[str, Any] = Field(default_factory=dict[str, Any])
-    instance_id: str = ""
+    template_referencing: Referencing | None = None
+    workflow_defaults: dict[str, Any] | None = None
+    main_container: dict[str, Any] | None = None
+    executor_resources: dict[str, Any] | None = None
+    instance_id: str | None = None
 
     def settings(self) -> ControllerSettings:
         """Return the settings as readers of workflows take them."""
         return ControllerSettings(
-            executor_resources=self.executor_resources,
-            main_container=self.main_container,
-            workflow_defaults=self.workflow_defaults,
-            instance_id=self.instance_id,
+            executor_resources=self.executor_resources or {},
+            main_container=self.main_container or {},
+            workflow_defaults=self.workflow_defaults or {},
+            instance_id=self.instance_id or "",
         )
 
 
@@ -151,7 +151,7 @@ class WebhookConfig(_Section):
                 preferences=tuple(
                     Preference(prefer.label, prefer.values, prefer.weight) for prefer in plan.prefer
                 ),
-                referencing=controller.template_referencing,
+                referencing=controller.template_referencing or Referencing.NONE,
                 allowed_fields=frozenset(controller.allowed_fields),
                 settings=controller.settings(),
             )
