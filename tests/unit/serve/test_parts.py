@@ -1,0 +1,101 @@
+"""What follows from the configuration alone: policies, rules with the node pool, whose pods are ours."""
+
+from pathlib import Path
+
+import pytest
+
+from stowplan.core.constraints import NO_RULES
+from stowplan.core.domain import ClusterState, Node, NodeSet, PodShape, Resources, freeze_labels
+from stowplan.errors import InvalidInput
+from stowplan.kube.api.status import SchedulingStatus
+from stowplan.kube.live.pod import LivePod, MainContainer
+from stowplan.kube.plan import GATE
+from stowplan.serve.config import Config, SchedulerConfig, load_config
+from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection
+from stowplan.serve.scheduler.interface import Mode
+
+
+def pod(scheduler_name: str = "default-scheduler", gates: tuple[str, ...] = ()) -> LivePod:
+    return LivePod(
+        key="lab/a",
+        namespace="lab",
+        name="a",
+        uid="u",
+        shape=PodShape(scheduler_name=scheduler_name, scheduling_gates=gates),
+        phase="Pending",
+        node_name="",
+        is_terminating=False,
+        created_s=0.0,
+        started_s=None,
+        status=SchedulingStatus(),
+        reason="",
+        message="",
+        can_preempt=True,
+        owner=None,
+        identity=None,
+        main=MainContainer("image", (), 0, 0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "named", "gated", "other"),
+    [
+        (Mode.BINDER, True, False, False),
+        (Mode.GATE, False, True, False),
+        (Mode.EXTENDER, False, True, False),
+        (Mode.SHADOW, True, True, True),
+    ],
+)
+def test_each_mode_has_its_pods(mode: Mode, *, named: bool, gated: bool, other: bool) -> None:
+    is_ours = selection(SchedulerConfig(mode=mode, name="stowplan"))
+    assert is_ours(pod("stowplan")) == named
+    assert is_ours(pod(gates=(GATE,))) == gated
+    assert is_ours(pod()) == other
+    assert is_ours(pod(gates=("somebody.example/gate",))) == other
+
+
+def test_a_node_pool_keeps_all_other_nodes_out() -> None:
+    config = SchedulerConfig(node_pool={"pool": "batch"})
+    state = ClusterState()
+    for name, labels in (("in", {"pool": "batch"}), ("out", {"pool": "web"}), ("unlabelled", {})):
+        resources = Resources({"cpu": 4000, "memory": 1 << 30, "pods": 10})
+        state.apply(NodeSet(Node(name, resources, labels=freeze_labels(labels))))
+    filters = make_engine(config, state, NO_RULES).filters_of(PodShape())
+    assert [name for name, row in state.rows() if filters.feasible[row]] == ["in"]
+    assert filters.counts() == {"RuleTable": 2}
+
+
+def test_without_a_pool_the_rules_stay_as_they_are() -> None:
+    assert rules_with_pool(SchedulerConfig(), NO_RULES) is NO_RULES
+
+
+def test_a_policy_that_does_not_exist_is_named_with_the_nearest() -> None:
+    with pytest.raises(InvalidInput, match=r"scheduler.policy: unknown policy 'srtp'.*'srpt'"):
+        make_policies(SchedulerConfig(policy="srtp"))
+
+
+def test_no_fallback_can_be_wished_for() -> None:
+    assert make_policies(SchedulerConfig(fallback=""))[1] is None
+
+
+def test_the_guide_has_every_setting_with_its_default(repository: Path) -> None:
+    page = (repository / "docs" / "LIVE.md").read_text(encoding="utf-8")
+    for path, default in settings(load_config()):
+        assert f"| `{path}` | {default} |" in page, f"docs/LIVE.md lacks {path} with its default"
+
+
+def settings(config: Config) -> list[tuple[str, str]]:
+    """Return every setting of the scheduler with its default as the guide writes it."""
+    found: list[tuple[str, str]] = []
+
+    def walk(value: object, path: str) -> None:
+        if isinstance(value, dict) and value:
+            for name, item in value.items():
+                walk(item, f"{path}.{name}" if path else name)
+        elif value is None or value in ("", [], {}):
+            found.append((path, "–"))
+        else:
+            found.append((path, f"`{str(value).lower() if isinstance(value, bool) else value}`"))
+
+    walk(config.model_dump(mode="json"), "")
+    return found
