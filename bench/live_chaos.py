@@ -206,18 +206,22 @@ def _leaders(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
 
 def _judged(name: str, what: str, verdict: Verdict) -> list[Row]:
     refused = ", ".join(f"{code} {count} times" for code, count in sorted(verdict.refused.items()))
+    print(
+        f"  {name}: {verdict.faults} faults, {verdict.pods:,} pods; refused: {refused or 'nothing'}",
+        flush=True,
+    )
     return [
         Row.exact(
             len(found),
             name=f"chaos/{name}-{kind}",
             what=f"{words}: {what}, {verdict.pods:,} pods",
             unit=unit,
-            note=f"the API server refused bindings: {refused}" if refused and kind == "bound-twice" else "",
+            note=f"bindings that the API server refused: {refused}" if kind == "bound-twice" else "",
         )
         for kind, words, unit, found in (
             ("lost", "pods lost", "pods", verdict.lost),
             ("bound-twice", "pods bound twice", "pods", verdict.bound_twice),
-            ("elsewhere", "pods on another node than they were bound to", "pods", verdict.elsewhere),
+            ("elsewhere", "pods on a node to which nobody bound them", "pods", verdict.elsewhere),
             ("overcommitted", "nodes with more than they have room for", "nodes", verdict.overcommitted),
         )
     ]

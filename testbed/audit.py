@@ -15,6 +15,7 @@ from testbed.site import Site
 from testbed.spec import Json
 
 CREATED = HTTPStatus.CREATED
+GONE_CALLER = 499
 POLICY: Json = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -40,7 +41,7 @@ class Binding:
         uid: The pod that was meant, and no other of its name; empty where the request did not say.
         node: Where to.
         user: Who asked.
-        code: The answer's.
+        code: The answer's; of a caller who was gone it tells nothing.
     """
 
     pod: str
@@ -48,6 +49,13 @@ class Binding:
     node: str
     user: str
     code: int
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether it was carried out, or can have been: the answer was not that it is refused."""
+        return (
+            self.code == CREATED or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR or self.code == GONE_CALLER
+        )
 
 
 def flags(site: Site) -> list[str]:

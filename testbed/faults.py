@@ -158,9 +158,10 @@ class FaultyProxy:
                 return await self._hand_on(request, fault)
 
     def _cut(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Cut the request's connection; the answer that this returns reaches nobody."""
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError
+        return web.Response()
 
     async def _hand_on(self, request: web.BaseRequest, fault: Fault | None) -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
@@ -174,8 +175,9 @@ class FaultyProxy:
                     return self._cut(request)
                 kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP_BY_HOP}
                 response = web.StreamResponse(status=answer.status, headers=kept)
-                await response.prepare(request)
-                await self._pass_on(request, answer, response, fault)
+                with contextlib.suppress(ConnectionResetError):  # of the client's connection
+                    await response.prepare(request)
+                    await self._pass_on(request, answer, response, fault)
                 return response
         except aiohttp.ClientError:  # the API server is not there: neither is the client's connection
             return self._cut(request)
@@ -191,12 +193,12 @@ class FaultyProxy:
             if fault is Fault.CUT:
                 await response.write(piece[: len(piece) // 2])
                 self._cut(request)
+                return
             await response.write(piece)
             if fault is Fault.GONE and piece.endswith(b"\n"):
                 await response.write(json.dumps(EXPIRED).encode() + b"\n")
                 break
-        with contextlib.suppress(ConnectionResetError):
-            await response.write_eof()
+        await response.write_eof()
 
 
 def _status(code: int, reason: str, headers: Mapping[str, str]) -> web.Response:

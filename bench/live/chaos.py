@@ -37,7 +37,7 @@ class Verdict:
         pods: How many were looked at.
         lost: Pods that are neither bound nor over, or are gone.
         bound_twice: Pods whose binding was carried out more than once.
-        elsewhere: Pods that are on another node than the one they were bound to.
+        elsewhere: Pods on a node to which nobody bound them.
         overcommitted: Nodes that had more than they have room for, at any look.
         refused: Bindings that the API server refused, by its code. That is no fault.
     """
@@ -159,7 +159,10 @@ class Arena:
         made = [
             each for each in audit.bindings(self.cluster.site) if each.pod.startswith(f"{self.namespace}/")
         ]
-        places = {each.pod: each.node for each in made if each.code == audit.CREATED}
+        places: defaultdict[str, set[str]] = defaultdict(set)
+        for each in made:
+            if each.may_be_done:
+                places[each.pod].add(each.node)
         return Verdict(
             pods=len(self._created),
             lost=tuple(
@@ -173,7 +176,7 @@ class Arena:
             elsewhere=tuple(
                 name
                 for name, pod in there.items()
-                if pod["spec"].get("nodeName", "") != places.get(f"{self.namespace}/{name}", "")
+                if (node := pod["spec"].get("nodeName")) and node not in places[f"{self.namespace}/{name}"]
             ),
             overcommitted=tuple(sorted(self._overcommitted)),
             refused=Counter(each.code for each in made if each.code != audit.CREATED),

@@ -24,6 +24,7 @@ from testbed.waiting import wait_for
 API_SERVER: Final = "kube-apiserver"
 LONGEST_S: Final = 120.0
 SHORT_PAUSE_S: Final = 0.05
+RENEWED_S: Final = 5.0  # in which all replicas have seen the leader renew its lease
 MIXED: Final[Mapping[Fault, float]] = {
     Fault.TOO_MANY: 0.04,
     Fault.FAILED: 0.04,
@@ -158,6 +159,9 @@ def change_leader(
     Raises:
         ComponentFailed: None leads, or two do.
     """
+    for replica in replicas:
+        wait_for(f"{replica.name} is ready", replica.is_ready, LONGEST_S)
+    time.sleep(RENEWED_S)
     wait_for("one leads", lambda: leader_of(replicas), LONGEST_S)
     leader = leader_of(replicas)
     if leader is None:
