@@ -1,17 +1,15 @@
 """The extender and the real kube-scheduler, which follows our scores and rules, and does not miss us.
 
-The extender is a process of its own in the cluster's network namespace, so that it can be killed and stopped.
+Stowplan runs as `stowplan serve scheduler`, a process of its own, so that it can be killed and stopped.
 """
 
-import http.client
 import itertools
 import json
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,19 +20,19 @@ from lightkube.resources.core_v1 import Pod
 from lightkube.resources.scheduling_v1 import PriorityClass
 
 from stowplan.serve.extender.configuration import extender_entry
-from testbed import api, bulk, kwok, network, pods
+from testbed import api, bulk, kwok, pods
 from testbed.cluster import Cluster, running
-from testbed.daemons import Daemon
 from testbed.errors import MissingPrerequisite
 from testbed.spec import ClusterSpec, FakeNodes, Json
+from testbed.stowplan import Scheduler, grant
 from testbed.waiting import wait_for
 
 PORT = 10452
 URL = f"http://127.0.0.1:{PORT}"
 NODES = 8  # of 32 cores each
-EXTENDER = "stowplan-extender"
-SCHEDULER = "kube-scheduler"
+KUBE_SCHEDULER = "kube-scheduler"
 PATIENT_S = 10.0  # where only the placement matters, and the machine may be slow
+PATIENT_MS = 1000 * PATIENT_S
 WITHIN_S = 60.0
 
 _numbers = itertools.count(1)
@@ -57,49 +55,33 @@ class Bed:
         try:
             yield
         finally:
-            self.cluster.daemons.end(SCHEDULER)
-
-    def start_extender(self, policy: str, **options: Any) -> Daemon:  # noqa: ANN401 - as written in JSON
-        """Start the extender and wait until it knows the cluster."""
-        given = {"kubeconfig": str(self.cluster.site.kubeconfig), "port": PORT, "policy": policy, **options}
-        program = Path(__file__).parent / "extender_process.py"
-        daemon = self.cluster.daemons.start(EXTENDER, [sys.executable, program, json.dumps(given)])
-        self.cluster.daemons.wait_for("the extender is ready", lambda: self.get("/readyz") is not None)
-        return daemon
+            self.cluster.daemons.end(KUBE_SCHEDULER)
 
     @contextmanager
-    def extender(self, policy: str, **options: Any) -> Generator[Daemon]:  # noqa: ANN401 - the same
-        """The extender for the duration of a block."""
-        daemon = self.start_extender(policy, **options)
+    def extender(
+        self, policy: str, *, rules: Json | None = None, budget_ms: float = 50.0
+    ) -> Generator[Scheduler]:
+        """`stowplan serve scheduler` in extender mode, ready; it may be killed and started in the block."""
+        folder = self.cluster.site.folder
+        config: Json = {
+            "scheduler": {"mode": "extender", "policy": policy},
+            "extender": {"port": PORT, "budget_ms": budget_ms},
+            "history": {"url": f"sqlite:///{folder}/extender-{next(_numbers)}.db"},
+            "lease": {"enable": False},
+        }
+        if rules is not None:
+            file = folder / f"rules-{next(_numbers)}.yaml"
+            file.write_text(json.dumps(rules))
+            config["scheduler"]["rules"] = str(file)
+        grant(self.client, "extender")
+        scheduler = Scheduler(self.cluster.plane, config)
+        scheduler.start()
+        scheduler.wait_ready()
         try:
-            yield daemon
+            yield scheduler
         finally:
-            running_now = self.cluster.daemons.running[EXTENDER]
-            running_now.kill()
-            self.cluster.daemons.forget(EXTENDER)
-
-    def get(self, path: str) -> str | None:
-        """What the extender's process says of itself; None: nothing, or that it is not ready."""
-        connection = http.client.HTTPConnection("127.0.0.1", PORT + 1, timeout=5.0)
-        with suppress(OSError, http.client.HTTPException):
-            network.inside(self.cluster.site.hub, connection.connect)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            said = answer.read().decode()
-            connection.close()
-            return said if answer.status == http.HTTPStatus.OK else None
-        connection.close()
-        return None
-
-    def status(self) -> Json:
-        said = self.get("/v1/status")
-        assert said is not None
-        return json.loads(said)
-
-    def counted(self, metric: str) -> float:
-        """A metric of the extender, by name and labels; 0 when there is none."""
-        lines = (self.get("/metrics") or "").splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"stowplan_{metric} "))
+            if scheduler.name in self.cluster.daemons.running:
+                scheduler.kill()
 
     @contextmanager
     def namespace(self) -> Generator[str]:
@@ -134,12 +116,14 @@ def fake_pod(namespace: str, name: str, cpu: str, **spec: Any) -> Json:  # noqa:
 
 
 @pytest.fixture(scope="module")
-def bed(repository: Path) -> Iterator[Bed]:
-    spec = ClusterSpec(fake_nodes=(FakeNodes(count=NODES, taints=()),), scheduler=None)
+def bed(request: pytest.FixtureRequest, repository: Path) -> Iterator[Bed]:
+    failed_before = request.session.testsfailed
     try:
-        with running(spec, logs_on_failure=repository / "out" / "cluster-logs" / "extender") as cluster:
+        with running(ClusterSpec(fake_nodes=(FakeNodes(count=NODES, taints=()),), scheduler=None)) as cluster:
             kwok.wait_until_schedulable(cluster.plane, cluster.client)
             yield Bed(cluster)
+            if request.session.testsfailed > failed_before:
+                cluster.keep_logs(repository / "out" / "cluster-logs" / cluster.site.name)
     except MissingPrerequisite as missing:
         pytest.skip(str(missing))
 
@@ -151,7 +135,7 @@ def test_kube_scheduler_follows_our_scores_and_every_binding_is_a_decision(bed: 
     """Best fit packs where kube-scheduler would spread; a burst does not get ahead of what was foreseen."""
     count = 20  # eight fit on a node
     with (
-        bed.extender("best-fit", settings={"budget_s": PATIENT_S}),
+        bed.extender("best-fit", budget_ms=PATIENT_MS) as extender,
         bed.scheduler(extender_entry(URL, timeout_s=PATIENT_S)),
         bed.namespace() as namespace,
     ):
@@ -159,23 +143,22 @@ def test_kube_scheduler_follows_our_scores_and_every_binding_is_a_decision(bed: 
         places = bed.wait_bound(namespace, count)
         used = sorted(list(places.values()).count(node) for node in set(places.values()))
         assert used == [4, 8, 8]
-        decisions = wait_for(
-            "every binding is a decision",
-            lambda: found if len(found := bed.status()["decisions"]) == count else None,
-            WITHIN_S,
-        )
-        assert {one["pod"]: one["node"] for one in decisions} == places
-        assert all(one["explanation"]["followed"] for one in decisions)
-        assert all(one["candidates"] >= NODES - 2 for one in decisions)
-        assert bed.counted('extender_bindings_total{result="best"}') == count
-        assert bed.status()["degraded"] == ""
+        wait_for("all are followed up", lambda: bound(extender, "best") == count, WITHIN_S)
+        for name, node in places.items():
+            told = wait_for(
+                "the decision is kept", lambda name=name: why(extender, namespace, name), WITHIN_S
+            )
+            assert (told["node"], told["mode"], told["policy"]) == (node, "live", "best-fit")
+            assert told["reason"].startswith("kube-scheduler took the best of ")
+            assert told["candidates"] >= NODES - 2
+        assert status(extender)["degraded"] == ""
 
 
 def test_whole_nodes_can_be_sent_too(bed: Bed) -> None:
     rules = {"version": 1, "rules": [{"name": "here", "require": {"node": "kwok-00003"}}]}
     entry = extender_entry(URL, has_rules=True, timeout_s=PATIENT_S, node_cache_capable=False)
     with (
-        bed.extender("heft", rules=rules, settings={"budget_s": PATIENT_S}),
+        bed.extender("heft", rules=rules, budget_ms=PATIENT_MS),
         bed.scheduler(entry),
         bed.namespace() as namespace,
     ):
@@ -203,7 +186,7 @@ def test_rules_refuse_nodes_with_their_reason_and_no_pod_is_ended_in_vain(bed: B
         )
     )
     with (
-        bed.extender("kube-scheduler", rules=rules, settings={"budget_s": PATIENT_S}),
+        bed.extender("kube-scheduler", rules=rules, budget_ms=PATIENT_MS),
         bed.scheduler(extender_entry(URL, has_rules=True, timeout_s=PATIENT_S)),
         bed.namespace() as namespace,
     ):
@@ -225,6 +208,26 @@ def test_rules_refuse_nodes_with_their_reason_and_no_pod_is_ended_in_vain(bed: B
         ended = filled.keys() - places.keys()
         assert [filled[name] for name in ended] == [places["picky"]], "one was ended, and not for nothing"
     bed.client.delete(PriorityClass, "urgent")
+
+
+def status(extender: Scheduler) -> Json:
+    return extender.ask("/v1/status")["extender"]
+
+
+def bound(extender: Scheduler, result: str) -> float:
+    return extender.metric("stowplan_extender_bindings_total", result=result)
+
+
+def scored(extender: Scheduler) -> float:
+    return extender.metric("stowplan_extender_request_duration_seconds_count", verb="prioritize")
+
+
+def is_degraded(extender: Scheduler) -> bool:
+    return extender.metric("stowplan_degraded", component="extender") == 1.0
+
+
+def why(extender: Scheduler, namespace: str, name: str) -> Json | None:
+    return extender.ask(f"/v1/pods/{namespace}/{name}")["why"]
 
 
 def scheduling_message(pod: Pod) -> str:
@@ -282,15 +285,15 @@ class Load:
 
 
 @contextmanager
-def loaded(bed: Bed) -> Generator[tuple[Load, Daemon]]:
-    """A scheduler that waits for the extender as briefly as it does by default, under load."""
+def loaded(bed: Bed) -> Generator[tuple[Load, Scheduler]]:
+    """A kube-scheduler that waits for the extender as briefly as it does by default, under load."""
     with (
-        bed.extender("heft") as daemon,
+        bed.extender("heft") as extender,
         bed.scheduler(extender_entry(URL)),
         bed.namespace() as namespace,
         Load(bed, namespace) as load,
     ):
-        yield load, daemon
+        yield load, extender
 
 
 def shown(waits_s: Sequence[float]) -> str:
@@ -298,38 +301,35 @@ def shown(waits_s: Sequence[float]) -> str:
 
 
 def test_killed_in_mid_load_delays_no_pod_and_comes_back(bed: Bed) -> None:
-    with loaded(bed) as (load, daemon):
+    with loaded(bed) as (load, extender):
         usual_s = load.run(60, 0.025)
-        asked = bed.counted('extender_request_duration_seconds_count{verb="prioritize"}')
-        assert asked >= 60
-        waits_s = load.run(120, 0.025, at={40: daemon.kill})
+        assert scored(extender) > 0
+        waits_s = load.run(120, 0.025, at={40: extender.kill})
         assert max(waits_s) <= max(usual_s) + 1.0, f"usual: {shown(usual_s)}; killed: {shown(waits_s)}"
-        assert bed.get("/healthz") is None, "that it is gone can be seen"
-        bed.cluster.daemons.forget(EXTENDER)
+        with pytest.raises(ConnectionRefusedError):
+            extender.get("/healthz")  # that it is gone can be seen
         # It comes back while the load goes on, and is asked again without anybody's doing.
-        more_s = load.run(60, 0.025, at={10: lambda: bed.start_extender("heft")})
-        assert max(more_s) <= max(usual_s) + 1.0
+        more_s = load.run(60, 0.025, at={10: extender.start})
+        assert max(more_s) <= max(usual_s) + 1.0, f"usual: {shown(usual_s)}; restarted: {shown(more_s)}"
+        extender.wait_ready()
         load.run(20, 0.025)
-        wait_for(
-            "it is asked again",
-            lambda: bed.counted('extender_request_duration_seconds_count{verb="prioritize"}') >= 20,
-            WITHIN_S,
-        )
-        assert bed.status()["degraded"] == ""
+        assert scored(extender) > 0
+        wait_for("it is well", lambda: not is_degraded(extender), WITHIN_S)
 
 
 def test_hung_it_costs_each_pod_the_timeout_and_is_seen_to_have_been_passed_over(bed: Bed) -> None:
-    with loaded(bed) as (load, daemon):
+    with loaded(bed) as (load, extender):
         usual_s = load.run(20, 0.2)
-        waits_s = load.run(40, 0.2, at={10: lambda: daemon.process.send_signal(signal.SIGSTOP)})
+        process = extender.daemon.process
+        waits_s = load.run(40, 0.2, at={10: lambda: process.send_signal(signal.SIGSTOP)})
         assert max(waits_s) <= max(usual_s) + 1.0, f"usual: {shown(usual_s)}; hung: {shown(waits_s)}"
-        daemon.process.send_signal(signal.SIGCONT)
-        status = wait_for(
+        process.send_signal(signal.SIGCONT)
+        told = wait_for(
             "it sees that pods were bound without it",
-            lambda: found if (found := bed.status())["bound_unasked"] >= 20 else None,
+            lambda: found if (found := status(extender))["bound_unasked"] >= 20 else None,
             WITHIN_S,
         )
-        assert "without asking" in status["degraded"]
-        wait_for("and says so", lambda: bed.counted('degraded{component="extender"}') == 1, WITHIN_S)
+        assert "without asking" in told["degraded"]
+        wait_for("the metric says so", lambda: is_degraded(extender), WITHIN_S)
         load.run(5, 0.2)
-        wait_for("it is well again", lambda: bed.counted('degraded{component="extender"}') == 0, WITHIN_S)
+        wait_for("it is well again", lambda: not is_degraded(extender), WITHIN_S)

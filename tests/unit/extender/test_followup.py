@@ -33,6 +33,9 @@ def test_a_binding_makes_the_answer_a_decision() -> None:
     assert decision.margin is not None
     assert decision.margin > 0
     assert decision.explanation["followed"] is True
+    assert (
+        decision.explanation["reason"] == "kube-scheduler took the best of 2 nodes by the extender's scores"
+    )
     assert decision.explanation["levels"] == {"n0": 10, "n1": 9}
     assert bench.counted("bindings_total", result="best") == 1
 
@@ -47,6 +50,8 @@ def test_where_kube_scheduler_chose_otherwise_the_decision_says_so() -> None:
     assert decision.margin is not None
     assert decision.margin <= 0
     assert (decision.explanation["best"], decision.explanation["followed"]) == ("n0", False)
+    reason = "kube-scheduler took n1, which had level 9 of 10 by the extender; it preferred n0"
+    assert decision.explanation["reason"] == reason
     assert bench.counted("bindings_total", result="other") == 1
 
 

@@ -100,15 +100,27 @@ def decision_of(answer: Answer, pod: LivePod, policy: str, policy_version: str) 
         candidates=answer.candidates,
         refused=dict(answer.refused),
         expected_s=answer.expected_s if is_first else None,
+        expected_source="policy" if is_first else None,
         runner_up=other.node_name if other is not None else None,
         margin=chosen.score - other.score if chosen is not None and other is not None else None,
         explanation={
-            "by": "kube-scheduler, with the scores of Stowplan's extender",
+            "outcome": "placed",
+            "reason": _in_words(answer, chosen, pod.node_name),
+            "decided_by": "kube-scheduler",
+            "no_record": "extender",
+            "score": chosen.score if chosen is not None else None,
+            "contributions": [list(part) for part in answer.contributions.items()] if is_first else [],
             "best": answer.best[0].node_name if answer.best else None,
             "followed": answer.is_best(pod.node_name),
-            "score": chosen.score if chosen is not None else None,
-            "contributions": dict(answer.contributions) if is_first else {},
             "levels": {one.node_name: one.level for one in answer.best if one.level},
             "took_ms": round(answer.took_s * 1000, 3),
         },
     )
+
+
+def _in_words(answer: Answer, chosen: Candidate | None, node_name: str) -> str:
+    if answer.is_best(node_name):
+        return f"kube-scheduler took the best of {answer.candidates} nodes by the extender's scores"
+    level = "no level" if chosen is None else f"level {chosen.level}"
+    best = answer.best[0].node_name if answer.best else "no node"
+    return f"kube-scheduler took {node_name}, which had {level} of 10 by the extender; it preferred {best}"
