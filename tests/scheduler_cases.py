@@ -156,15 +156,20 @@ class BareTasks:
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     running: dict[str, RunningTask] = field(default_factory=dict[str, RunningTask])
     poison: str = ""
+    _known: dict[str, PendingTask] = field(default_factory=dict[str, PendingTask])
 
     def task_of(self, pod: LivePod, ready_s: float) -> PendingTask:
         if pod.key == self.poison:
             raise ZeroDivisionError("what is this")
+        known = self._known.get(pod.uid)
+        if known is not None and known.task.shape is pod.shape:
+            return known
         duration_s = self.seconds.get(pod.name, 1.0)
         task = Task(pod.name, pod.shape, WorkProfile((Phase(duration_s),)), duration_s)
         progress = WorkflowProgress(pod.key, Workflow(pod.key, (task,)), 0.0)
         progress.start()
-        return PendingTask(pod.key, progress, 0, ready_s)
+        known = self._known[pod.uid] = PendingTask(pod.key, progress, 0, ready_s)
+        return known
 
 
 Answer = Callable[[LivePod, Placed], ActOutcome]

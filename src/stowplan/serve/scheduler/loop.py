@@ -254,9 +254,9 @@ class Scheduler:
         running = self._tasks.running
         begun = self._decisions.begin(now_s, pending, running) if self._decisions is not None else None
         # 2. What is decided. The placements are in the state when this returns.
-        report = self._engine.cycle(
-            now_s, pending, running, limit=self._limit, closed=self._holds.closed(now_s)
-        )
+        closed, began_s = self._holds.closed(now_s), self._monotonic()
+        report = self._engine.cycle(now_s, pending, running, limit=self._limit, closed=closed)
+        self._adapt(report, self._monotonic() - began_s)
         # 3. Those with a node: reserved first, all of them, then handed over.
         pods = {key: entry.pod for key, entry in entries.items()}
         self._place(report, entries, now_s)
@@ -348,11 +348,17 @@ class Scheduler:
             len(report.deferred),
         )
         self._degraded.cycled(report.degraded)
-        settings = self._settings
-        looked_at = max(len(report.placed) + refused, 1)
-        if report.deferred or took_s > settings.cycle_s:
-            fits = int(min(self._limit, looked_at) * settings.cycle_s / max(took_s, 1e-6))
-            self._limit = max(min(fits, 2 * self._limit, settings.placements_per_cycle), _FEWEST_TASKS)
-        self._pause_s = 0.0 if report.deferred else settings.debounce_s
+        self._pause_s = 0.0 if report.deferred else self._settings.debounce_s
         if not report.placed:
-            self._pause_s = max(self._pause_s, min(took_s, settings.longest_pause_s))
+            self._pause_s = max(self._pause_s, min(took_s, self._settings.longest_pause_s))
+
+    def _adapt(self, report: CycleReport, took_s: float) -> None:
+        """Look at as many tasks in the next cycle as fit into `cycle_s`, by what this one took."""
+        settings = self._settings
+        if not report.deferred and took_s <= settings.cycle_s:
+            return  # it was not at its limit
+        looked_at = max(
+            min(len(report.placed) + len(report.waiting) + len(report.infeasible), self._limit), 1
+        )
+        fits = int(looked_at * settings.cycle_s / max(took_s, 1e-6))
+        self._limit = max(min(fits, 2 * self._limit, settings.placements_per_cycle), _FEWEST_TASKS)
