@@ -54,7 +54,6 @@ KINDS = {
     resource.kind: resource
     for resource in (WORKFLOWS, WORKFLOW_TEMPLATES, CLUSTER_WORKFLOW_TEMPLATES, CRON_WORKFLOWS)
 }
-PROGRAM = Path(__file__).with_name("webhook_process.py")
 PORT, HTTP_PORT = 10453, 10454
 NAME = "webhook"
 USER = "stowplan-webhook"
@@ -73,13 +72,15 @@ class Webhook:
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
-        plane = self.cluster.plane
+        site = self.cluster.site
+        settings = site.folder / "webhook.yaml"
+        settings.write_text(json.dumps({"webhook": self.config.model_dump(mode="json")}))
         self.cluster.daemons.start(
             NAME,
             [
-                *(sys.executable, PROGRAM, plane.site.folder / f"{USER}.kubeconfig", self.mode.value),
-                self.config.model_dump_json(),
-                json.dumps({"port": HTTP_PORT}),
+                *(Path(sys.executable).with_name("stowplan"), "serve", "webhook", "--config", settings),
+                *("--kubeconfig", site.folder / f"{USER}.kubeconfig", "--mode", self.mode.value),
+                *("--listen", f"127.0.0.1:{HTTP_PORT}"),
             ],
         )
         self.cluster.daemons.wait_for("the webhook is ready", lambda: self.ask("/readyz") == "ok\n")
@@ -232,7 +233,11 @@ def webhook(
     mode, plan, registration = getattr(request, "param", (Mode.BINDER, {}, {}))
     pair = cluster.plane.authority.issue(NAME, NAME, addresses=["127.0.0.1"])
     config = WebhookConfig(
-        port=PORT, certificate=pair.certificate, key=pair.key, plan=PlanConfig.model_validate(plan)
+        port=PORT,
+        certificate=pair.certificate,
+        key=pair.key,
+        plan=PlanConfig.model_validate(plan),
+        drain_s=0.0,
     )
     running = Webhook(cluster, namespace, config, mode)
     try:

@@ -156,7 +156,7 @@ class WebhookServer:
                 face = HttpFace(checks=self.checks, registry=self.metrics.registry, status=self.status)
                 await stack.enter_async_context(listening(make_app(face), self._http.host, self._http.port))
             together = await stack.enter_async_context(Together())
-            self.checks.alive("tasks", together.ended)
+            self.checks.alive("parts", together.ended)
             for name, part in self._parts.items():
                 together.start(name, part.run())
             # Nobody is answered by who does not know what the controller allows and what templates there are.
