@@ -57,6 +57,7 @@ __all__ = ["SchedulerService"]
 
 _CONTROLLER: Final = "stowplan-scheduler"
 _LAST_WORDS_S: Final = 5.0
+_FEW_UNDER_WAY: Final = 8
 
 _LOG = structlog.get_logger(__name__)
 
@@ -94,7 +95,7 @@ class SchedulerService:
         self.feed = ClusterFeed(client, ClusterState())
         self.election = _election(config, client, self.identity)
         self.book = PlainTasks(self.feed)
-        self._events = EventRecorder(client, _CONTROLLER, self.identity)
+        self._events = EventRecorder(client, _CONTROLLER, self.identity, gives_way=self._is_busy)
         statuses = StatusWriter(client)
         engine = make_engine(config.scheduler, self.feed.state, rules)
         self._recorder = self._make_recorder(engine, rules) if config.history.url else None
@@ -219,6 +220,10 @@ class SchedulerService:
         if config.certificate is None or config.key is None:
             raise InvalidInput("extender.certificate and extender.key belong together; name both or neither")
         return server_tls(config.certificate, config.key, config.client_authority)
+
+    def _is_busy(self) -> bool:
+        """Whether the API server is better asked to bind pods than to take events."""
+        return self.scheduler.status.under_way > _FEW_UNDER_WAY
 
     def _is_leader(self) -> bool:
         return self.election is None or self.election.is_leader

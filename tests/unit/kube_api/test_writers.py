@@ -190,6 +190,43 @@ def test_one_object_cannot_crowd_out_the_others_and_what_is_lost_is_counted() ->
     recording(story, RecorderSettings(queue_events=30))
 
 
+def test_events_give_way_to_urgent_work_but_none_waits_for_ever() -> None:
+    async def run() -> None:
+        clock, is_busy = Clock(), True
+        settings = RecorderSettings(trickle_s=3600.0, longest_wait_s=30.0)
+        async with FakeServer() as server, ApiClient(server.access) as client:
+            server.script.extend([DONE] * 3)
+            recorder = EventRecorder(
+                client,
+                "stowplan",
+                "me",
+                settings=settings,
+                gives_way=lambda: is_busy,
+                monotonic=clock.monotonic,
+                wall=clock.wall,
+            )
+            sending = asyncio.create_task(recorder.run())
+            recorder.record(event("a"))
+            await asyncio.sleep(0.05)
+            assert recorder.health.sent == 0  # it waits, for an hour here
+            sending.cancel()
+            await asyncio.wait({sending})
+            assert recorder.health.waiting == 1
+            clock.pass_by(30.0)
+            recorder.record(event("b"))
+            sending = asyncio.create_task(recorder.run())
+            while recorder.health.sent < 1:  # noqa: ASYNC110 - the recorder tells nobody
+                await asyncio.sleep(0.01)
+            assert recorder.health.waiting == 1  # the one that has not waited long
+            sending.cancel()
+            await asyncio.wait({sending})
+            is_busy = False
+            await recorder.flush()
+            assert (recorder.health.sent, recorder.health.dropped) == (2, {})
+
+    asyncio.run(run())
+
+
 # ── lease ──
 
 TIMES = LeaseSettings()

@@ -3,7 +3,8 @@
 An event is put into a queue of limited length and sent by a task of its own. What is said again about the
 same object becomes a series: one event whose count grows, sent at most every `refresh_s`. An object that is
 talked about too much is talked about less (a token bucket, as Kubernetes' own recorder has). What is lost on
-the way is counted, by the reason why.
+the way is counted, by the reason why. While there is more urgent work for the API server, events trickle:
+each costs it as much as a binding does. None waits long for that.
 Source: kubernetes client-go tools/events (series), tools/record (spam filter), and
 pkg/apis/core/validation/events.go (lengths, in bytes), 1.37.
 """
@@ -90,15 +91,19 @@ class RecorderSettings:
         refresh_s: A series is sent at most so often.
         objects: Objects and series that are remembered.
         tries: How often an event is sent before it is given up.
+        trickle_s: While more urgent work is under way, one event in so many seconds.
+        longest_wait_s: An event that has waited for so long is as urgent as any work.
     """
 
-    queue_events: int = 1000
+    queue_events: int = 10_000
     burst_events: int = 25
     refill_s: float = 300.0
     series_s: float = 360.0
     refresh_s: float = 30.0
     objects: int = 4096
     tries: int = 5
+    trickle_s: float = 0.05
+    longest_wait_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,8 @@ class _Series:
     count: int = 1
     sent_count: int = 0
     sent_s: float = -math.inf  # monotonic
-    is_waiting: bool = False  # whether it is in the queue
+    is_waiting: bool = False  # whether it is in the queue …
+    queued_s: float = -math.inf  # … and since when, monotonic
 
 
 class EventRecorder:
@@ -144,22 +150,25 @@ class EventRecorder:
         controller: Who says it, such as `stowplan-scheduler`.
         instance: Which instance of it, such as the pod's name.
         settings: Limits.
+        gives_way: Whether there is more urgent work for the API server now.
         generator: Where the lengths of pauses come from.
         monotonic: A clock in seconds.
         wall: A clock in seconds since the epoch.
     """
 
-    def __init__(  # noqa: PLR0913 - four of them have a default that fits
+    def __init__(  # noqa: PLR0913 - five of them have a default that fits
         self,
         client: ApiClient,
         controller: str,
         instance: str,
         *,
         settings: RecorderSettings | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
         generator: random.Random | None = None,
         monotonic: Callable[[], float] = clock.monotonic,
         wall: Callable[[], float] = clock.time,
     ) -> None:
+        self._gives_way = gives_way
         self._client = client
         self._controller = controller
         self._instance = instance
@@ -219,9 +228,14 @@ class EventRecorder:
 
     async def _send_waiting(self) -> None:
         while self._queue:
+            if self._gives_way() and not self._is_overdue(self._queue[0]):
+                await asyncio.sleep(self._settings.trickle_s)
             series = self._queue.popleft()
             series.is_waiting = False
             await self._deliver(series)
+
+    def _is_overdue(self, series: _Series) -> bool:
+        return self._monotonic() - series.queued_s >= self._settings.longest_wait_s
 
     def _enqueue_counts(self, sent_before_s: float) -> None:
         for series in self._series.values():
@@ -235,6 +249,7 @@ class EventRecorder:
             self._dropped["queue full"] += 1
             return False
         series.is_waiting = True
+        series.queued_s = self._monotonic()
         self._queue.append(series)
         self._wake.set()
         return True
