@@ -1,59 +1,18 @@
 """Whatever order events come in, the feed's state is what `load_objects` makes of the same objects."""
 
-import dataclasses
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from numpy.typing import NDArray
 
-from stowplan.core.domain import BoundPod, ClusterState, PodBound, PodRemoved, validate_state
-from stowplan.core.domain.storage_index import StorageIndex
+from stowplan.core.domain import BoundPod, PodBound, PodRemoved, validate_state
 from stowplan.kube.manifest import load_objects
 from tests.property.live.strategies import KINDS, NODES, objects
+from tests.unit.live.described import described
 from tests.unit.live.objects import Json
 from tests.unit.live.wire import Key, World, key_of
-
-
-def described(state: ClusterState) -> dict[str, Any]:
-    """Everything a reader can see, by name: independent of the order of rows and columns."""
-
-    def amounts(array: NDArray[np.int64], row: int) -> dict[str, int]:
-        return {name: int(array[row, column]) for name, column in state.columns.items() if array[row, column]}
-
-    nodes = {
-        name: (
-            state.node(row),
-            amounts(state.allocatable, row),
-            amounts(state.requested, row),
-            state.scored[row].tolist(),
-            bool(state.is_unschedulable[row]),
-            state.taint_sets[state.taint_set_ids[row]],
-            {
-                key: one.values[one.value_ids[row]]
-                for key, one in state.labels.items()
-                if one.value_ids[row] >= 0
-            },
-            {image: sizes[row] for image, sizes in state.images.items() if row in sizes},
-            {key: _plain(pod) for key, pod in state.pods_on[row].items()},
-        )
-        for name, row in state.rows()
-    }
-    return {
-        "nodes": nodes,
-        "storage": {name: getattr(state.storage, name) for name in StorageIndex.__slots__},
-        "nominations": state.nominations.on,
-        "namespaces": state.namespaces,
-    }
-
-
-def _plain(pod: BoundPod) -> BoundPod:
-    """A pod as the engine would have bound it, which knows no uids and binds the shape that waited."""
-    return dataclasses.replace(pod, uid="", shape=dataclasses.replace(pod.shape, own_nomination=""))
 
 
 class Cluster(RuleBasedStateMachine):
