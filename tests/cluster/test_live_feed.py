@@ -1,4 +1,4 @@
-"""The feed beside a real cluster: its state is in the end what a list says, whatever became of the watches."""
+"""The feed beside a real cluster: in the end its state is what a list says, whatever became of watches."""
 
 import asyncio
 import dataclasses
