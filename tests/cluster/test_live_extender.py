@@ -19,7 +19,7 @@ from lightkube.codecs import from_dict
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.scheduling_v1 import PriorityClass
 
-from stowplan.serve.extender.configuration import extender_entry
+from stowplan.serve.extender.configuration import ClientTls, extender_entry
 from testbed import api, bulk, kwok, pods
 from testbed.cluster import Cluster, running
 from testbed.errors import MissingPrerequisite
@@ -59,13 +59,13 @@ class Bed:
 
     @contextmanager
     def extender(
-        self, policy: str, *, rules: Json | None = None, budget_ms: float = 50.0
+        self, policy: str, *, rules: Json | None = None, budget_ms: float = 50.0, files: Json | None = None
     ) -> Generator[Scheduler]:
         """`stowplan serve scheduler` in extender mode, ready; it may be killed and started in the block."""
         folder = self.cluster.site.folder
         config: Json = {
             "scheduler": {"mode": "extender", "policy": policy},
-            "extender": {"port": PORT, "budget_ms": budget_ms},
+            "extender": {"port": PORT, "budget_ms": budget_ms, **(files or {})},
             "history": {"url": f"sqlite:///{folder}/extender-{next(_numbers)}.db"},
             "lease": {"enable": False},
         }
@@ -154,16 +154,24 @@ def test_kube_scheduler_follows_our_scores_and_every_binding_is_a_decision(bed: 
         assert status(extender)["degraded"] == ""
 
 
-def test_whole_nodes_can_be_sent_too(bed: Bed) -> None:
+def test_whole_nodes_can_be_sent_too_and_over_tls(bed: Bed) -> None:
     rules = {"version": 1, "rules": [{"name": "here", "require": {"node": "kwok-00003"}}]}
-    entry = extender_entry(URL, has_rules=True, timeout_s=PATIENT_S, node_cache_capable=False)
+    authority = bed.cluster.plane.authority
+    serving = authority.issue("extender", "extender", addresses=["127.0.0.1"])
+    asking = authority.issue("extender-client", "kube-scheduler")
+    ca = authority.pair.certificate
+    tls = ClientTls(authority=ca, certificate=asking.certificate, key=asking.key)
+    entry = extender_entry(
+        URL.replace("http", "https"), has_rules=True, timeout_s=PATIENT_S, tls=tls, node_cache_capable=False
+    )
+    files = {"certificate": str(serving.certificate), "key": str(serving.key), "client_authority": str(ca)}
     with (
-        bed.extender("heft", rules=rules, budget_ms=PATIENT_MS),
+        bed.extender("heft", rules=rules, budget_ms=PATIENT_MS, files=files),
         bed.scheduler(entry),
         bed.namespace() as namespace,
     ):
-        bed.create(namespace, "p", "1")
-        assert bed.wait_bound(namespace, 1) == {"p": "kwok-00003"}
+        api.create_all(bed.client, (fake_pod(namespace, f"p{number}", "1") for number in range(4)))
+        assert set(bed.wait_bound(namespace, 4).values()) == {"kwok-00003"}
 
 
 def test_rules_refuse_nodes_with_their_reason_and_no_pod_is_ended_in_vain(bed: Bed) -> None:
