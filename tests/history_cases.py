@@ -74,6 +74,8 @@ def execution(
         read_bytes=7 * 10**9,
         written_bytes=3,
         neighbours=(Neighbour(SORT, 2), Neighbour(ALIGN, 1)),
+        expected_s=42.5,
+        expected_source="class",
     )
 
 

@@ -65,7 +65,7 @@ def test_a_newer_schema(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE stowplan_history_version SET version_num = '9999'")
     connection.close()
-    with pytest.raises(HistoryTooNew, match=r"version 9999, this Stowplan knows up to 0002"):
+    with pytest.raises(HistoryTooNew, match=r"version 9999, this Stowplan knows up to 0003"):
         HistoryStore.open(f"sqlite:///{file}")
 
 

@@ -138,6 +138,7 @@ class Execution:
         status, exit_code, reason: how it ended, in our words, by its exit code and in Kubernetes' words.
         peak_memory_bytes, cpu_time_s, read_bytes, written_bytes: what it used, where known.
         neighbours: what ran beside it when it started; None: not known, empty: nothing.
+        expected_s, expected_source: the duration foretold when it was placed, and whose runs that came from.
     """
 
     pod_uid: str
@@ -162,6 +163,8 @@ class Execution:
     read_bytes: int | None = None
     written_bytes: int | None = None
     neighbours: tuple[Neighbour, ...] | None = None
+    expected_s: float | None = None
+    expected_source: str | None = None
 
     def __post_init__(self) -> None:
         """Check what text and numbers can be stored."""

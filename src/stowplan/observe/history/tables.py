@@ -94,6 +94,8 @@ EXECUTIONS: Final = Table(
     Column("read_bytes", BigInteger),
     Column("written_bytes", BigInteger),
     Column("neighbours", JSON(none_as_null=True)),
+    Column("expected_s", Double),
+    Column("expected_source", Text),
     Column(
         "noted_s", Double, nullable=False
     ),  # when the row was first written: the age of one without an end
