@@ -24,7 +24,7 @@ from stowplan.core.constraints.filter import RowTrial
 from stowplan.core.constraints.interpod import InterPodAffinity
 from stowplan.core.domain import DisruptionBudget, LabelSelector, Operator, Requirement, TaintEffect
 from stowplan.core.policy.kube import preferences
-from stowplan.core.preemption import choice, victims
+from stowplan.core.preemption import BudgetBook, choice
 from stowplan.kube.manifest import pods, storage
 from stowplan.kube.manifest.budgets import read_budget
 from testbed.differential import preemption
@@ -137,7 +137,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "budgets do not matter": (
         "preemption",
-        lambda: patch.object(victims, "split_by_budgets", lambda pods, _: ([], list(pods))),
+        lambda: patch.object(BudgetBook, "split", lambda _, pods: ([], list(pods))),
     ),
     "disrupted pods count again": (
         "preemption",

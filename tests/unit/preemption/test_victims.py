@@ -10,8 +10,7 @@ from stowplan.core.domain import (
     PodNominated,
     Requirement,
 )
-from stowplan.core.preemption import Candidate, select_victims
-from stowplan.core.preemption.victims import split_by_budgets
+from stowplan.core.preemption import BudgetBook, Candidate, select_victims
 from tests.preemption_cases import bound, budget, cluster, filters, started, wants
 
 Told = tuple[list[str], int]
@@ -29,7 +28,9 @@ def victims_of(
     state = cluster({"n": pods})
     before = state.sequence
     shape = wants(cpu_milli, priority)
-    found = select_victims(state, filters(state, shape), 0, budgets, started(a=1.0, b=2.0, c=3.0, d=4.0))
+    found = select_victims(
+        state, filters(state, shape), 0, BudgetBook(budgets), started(a=1.0, b=2.0, c=3.0, d=4.0)
+    )
     assert state.sequence == before
     return told(found)
 
@@ -80,33 +81,39 @@ def test_a_budget_is_used_up_pod_by_pod_the_most_important_first() -> None:
 
 def test_a_pod_of_several_budgets_and_one_that_is_disrupted_already() -> None:
     pods = [bound("a1", 1), bound("a2", 1), bound("a3", 1)]
-    violating, others = split_by_budgets(pods, [budget("a", 1, "a1"), budget("a", 5)])
+    violating, others = BudgetBook([budget("a", 1, "a1"), budget("a", 5)]).split(pods)
     assert [pod.key for pod in violating] == ["default/a3"]
     assert [pod.key for pod in others] == ["default/a1", "default/a2"]
-    assert split_by_budgets(pods, [budget("b", 0)]) == ([], pods)
+    assert BudgetBook([budget("b", 0)]).split(pods) == ([], pods)
 
 
 def test_equal_pods_keep_their_order_those_of_a_broken_budget_before_the_others() -> None:
     state = cluster({"n": [bound("c1", 500), bound("d1", 500)]})
     compiled = filters(state, wants(1000))
     at_once = started(c1=1.0, d1=1.0)
-    assert told(select_victims(state, compiled, 0, [], at_once)) == (["c1", "d1"], 0)
-    assert told(select_victims(state, compiled, 0, [budget("d", 0)], at_once)) == (["d1", "c1"], 1)
+    assert told(select_victims(state, compiled, 0, BudgetBook([]), at_once)) == (["c1", "d1"], 0)
+    assert told(select_victims(state, compiled, 0, BudgetBook([budget("d", 0)]), at_once)) == (
+        ["d1", "c1"],
+        1,
+    )
     not_yet = started()
-    assert told(select_victims(state, compiled, 0, [budget("d", 0)], not_yet)) == (["c1", "d1"], 1)
+    assert told(select_victims(state, compiled, 0, BudgetBook([budget("d", 0)]), not_yet)) == (
+        ["c1", "d1"],
+        1,
+    )
 
 
 def test_room_is_kept_for_pods_that_are_nominated_and_go_first() -> None:
     state = cluster({"n": [bound("a", 500), bound("b", 500)]})
     compiled = filters(state, wants(300))
     times = started(a=1.0, b=2.0)
-    assert told(select_victims(state, compiled, 0, [], times)) == (["b"], 0)
+    assert told(select_victims(state, compiled, 0, BudgetBook([]), times)) == (["b"], 0)
     state.apply(PodNominated(BoundPod("default/first", wants(500, 100)), "n"))
     compiled.refresh()
-    assert told(select_victims(state, compiled, 0, [], times)) == (["a", "b"], 0)
+    assert told(select_victims(state, compiled, 0, BudgetBook([]), times)) == (["a", "b"], 0)
     state.apply(PodNominated(BoundPod("default/first", wants(500, 99)), "n"))
     compiled.refresh()
-    assert told(select_victims(state, compiled, 0, [], times)) == (["b"], 0)
+    assert told(select_victims(state, compiled, 0, BudgetBook([]), times)) == (["b"], 0)
 
 
 def test_not_only_resources() -> None:
@@ -115,9 +122,9 @@ def test_not_only_resources() -> None:
     state = cluster({"n": [bound("a", 1), bound("b", 1, host_ports=port), bound("c", 1)], "m": []})
     shape = wants(1, host_ports=port, anti_affinity=(apart,))
     compiled = filters(state, shape)
-    assert told(select_victims(state, compiled, 0, [], started(a=1.0, b=2.0))) == (["a", "b"], 0)
+    assert told(select_victims(state, compiled, 0, BudgetBook([]), started(a=1.0, b=2.0))) == (["a", "b"], 0)
     # On m nothing stands in the way but a, which runs elsewhere: kube-scheduler does not look there either.
-    assert select_victims(state, compiled, 1, [], started()) is None
+    assert select_victims(state, compiled, 1, BudgetBook([]), started()) is None
 
 
 def test_victims_that_are_being_deleted_are_victims_like_others() -> None:

@@ -13,12 +13,14 @@ The rules are those of kube-scheduler 1.37's DefaultPreemption, with the feature
 Groups of pods (the gate GenericWorkload, off by default) are not known here.
 """
 
+from stowplan.core.preemption.budgets import BudgetBook
 from stowplan.core.preemption.choice import Candidate, StartTimes, best_candidate, preference
 from stowplan.core.preemption.eligibility import why_not_eligible
 from stowplan.core.preemption.search import Search, SearchSettings, search
 from stowplan.core.preemption.victims import select_victims
 
 __all__ = [
+    "BudgetBook",
     "Candidate",
     "Search",
     "SearchSettings",

@@ -16,6 +16,7 @@ import numpy as np
 
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import ClusterState, DisruptionBudget
+from stowplan.core.preemption.budgets import BudgetBook
 from stowplan.core.preemption.choice import Candidate, StartTimes, best_candidate
 from stowplan.core.preemption.victims import select_victims
 
@@ -83,6 +84,7 @@ def search(
     if not rows:
         return Search(None, (), 0, 0)
     offset = generator.randrange(len(rows))
+    book = BudgetBook(budgets)
     enough = settings.candidates_of(len(rows))
     keeping: list[Candidate] = []
     violating: list[Candidate] = []
@@ -91,7 +93,7 @@ def search(
         if keeping and len(keeping) + len(violating) >= enough:
             break
         examined += 1
-        found = select_victims(state, compiled, row, budgets, started_s)
+        found = select_victims(state, compiled, row, book, started_s)
         if found is not None:
             (violating if found.violations else keeping).append(found)
     candidates = (*keeping, *violating)

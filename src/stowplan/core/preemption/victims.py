@@ -8,20 +8,20 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 1.37.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 
 from stowplan.core.constraints import CompiledFilters, Verdict
-from stowplan.core.domain import BoundPod, ClusterState, DisruptionBudget
+from stowplan.core.domain import BoundPod, ClusterState
+from stowplan.core.preemption.budgets import BudgetBook
 from stowplan.core.preemption.choice import Candidate, StartTimes
 
-__all__ = ["select_victims", "split_by_budgets"]
+__all__ = ["select_victims"]
 
 
 def select_victims(
     state: ClusterState,
     compiled: CompiledFilters,
     row: int,
-    budgets: Sequence[DisruptionBudget],
+    budgets: BudgetBook,
     started_s: StartTimes,
 ) -> Candidate | None:
     """Return the fewest pods that must leave the node of `row` so that the pod fits; None: that is no help.
@@ -48,7 +48,7 @@ def select_victims(
     def importance(pod: BoundPod) -> tuple[int, float, int]:
         return ranks[pod.key]
 
-    violating, others = split_by_budgets(sorted(potential, key=importance), budgets)
+    violating, others = budgets.split(sorted(potential, key=importance))
     victims: list[BoundPod] = []
     violations = 0
     for place, pod in enumerate((*violating, *others)):
@@ -70,28 +70,3 @@ def _rank(pod: BoundPod, started_s: float, place: int) -> tuple[int, float, int]
     other: so they have an order among them, and others that started at the same time have none.
     """
     return -pod.shape.priority, started_s, place if math.isinf(started_s) else 0
-
-
-def split_by_budgets(
-    pods: Iterable[BoundPod], budgets: Sequence[DisruptionBudget]
-) -> tuple[list[BoundPod], list[BoundPod]]:
-    """Return the pods whose disruption, one after the other, some budget does not allow, and the others.
-
-    A pod that a budget already counts as disrupted does not count again. The budgets are asked in order, and
-    those after the first that does not allow it do not count the pod.
-    """
-    allowed = [budget.disruptions_allowed for budget in budgets]
-    violating: list[BoundPod] = []
-    others: list[BoundPod] = []
-    for pod in pods:
-        name = pod.key.partition("/")[2]
-        is_violating = False
-        for place, budget in enumerate(budgets):
-            if not budget.covers(pod.shape) or name in budget.disrupted_pods:
-                continue
-            allowed[place] -= 1
-            if allowed[place] < 0:
-                is_violating = True
-                break
-        (violating if is_violating else others).append(pod)
-    return violating, others
