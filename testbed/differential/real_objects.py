@@ -18,9 +18,18 @@ from typing import Any, Final
 from lightkube import ApiError, Client
 from lightkube.core.resource import NamespacedResource, api_info
 from lightkube.generic_resource import GenericGlobalResource, GenericNamespacedResource
-from lightkube.resources import apps_v1, core_v1, node_v1, resource_v1, scheduling_v1, storage_v1
+from lightkube.resources import (
+    apps_v1,
+    core_v1,
+    node_v1,
+    policy_v1,
+    resource_v1,
+    scheduling_v1,
+    storage_v1,
+)
 from lightkube.types import CascadeType, PatchType
 
+from testbed.differential.real_room import RoomMade, room_between
 from testbed.errors import ComponentFailed
 from testbed.spec import Json
 from testbed.waiting import wait_for
@@ -74,12 +83,19 @@ KINDS: Final[dict[str, Any]] = {
     "ReplicationController": _plain(core_v1.ReplicationController),
     "ReplicaSet": _plain(apps_v1.ReplicaSet),
     "StatefulSet": _plain(apps_v1.StatefulSet),
+    "PodDisruptionBudget": _plain(policy_v1.PodDisruptionBudget),
     "Pod": Pod,
     "PersistentVolumeClaim": Claim,
     "PersistentVolume": _plain(core_v1.PersistentVolume),
 }
 _IN_A_ROW: Final = ("Namespace", "PriorityClass", "StorageClass", "RuntimeClass", "CSIDriver")
-_WITH_STATUS: Final = ("Pod", "PersistentVolumeClaim", "PersistentVolume", "ResourceClaim")
+_WITH_STATUS: Final = (
+    "Pod",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "ResourceClaim",
+    "PodDisruptionBudget",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +218,11 @@ class RealObjects:
             if condition["type"] == "PodScheduled":
                 return condition.get("reason", ""), condition.get("message", "")
         return "", ""
+
+    def room_made(self, pod: PendingPod) -> RoomMade:
+        """Return what was done to make room for a pod."""
+        before = {"/".join(_full_name(one)): one for one in self._of_kind("Pod")}
+        return room_between(before, {"/".join(_full_name(one)): one for one in self._list(Pod)}, pod.key)
 
     def take_away(self, pod: PendingPod) -> None:
         """Delete a pending pod."""

@@ -31,6 +31,7 @@ from testbed import api, control_plane, keeper, network, prerequisites, sweep
 from testbed.daemons import Daemon, Daemons
 from testbed.differential.extender import NOT_BOUND, RecordingExtender
 from testbed.differential.real_objects import DISABLED_ADMISSION, PendingPod, RealObjects
+from testbed.differential.real_room import RoomMade
 from testbed.differential.real_scores import FLAGS, ScoreLog
 from testbed.errors import ComponentFailed
 from testbed.site import claim
@@ -162,6 +163,56 @@ class RealScheduler(contextlib.AbstractContextManager["RealScheduler"]):
         finally:
             self._objects.remove()
         return RealAnswer({key: verdicts[key] for key in sorted(verdicts)}, tuple(held))
+
+    @contextlib.contextmanager
+    def holding(self, objects: Sequence[Json]) -> Generator[RealObjects]:
+        """Have the API server hold a case's objects for the time of a block; all pending pods are held back.
+
+        Raises:
+            ApiError: It does not take one of them.
+        """
+        try:
+            self._objects.make(objects)
+            yield self._objects
+        finally:
+            self._objects.remove()
+
+    def make_room(self, objects: Sequence[Json], key: str) -> RoomMade:
+        """Give kube-scheduler one pending pod of a case, which fits on no node, and see what it preempts.
+
+        The victims are deleted before it says that the pod is unschedulable: for that a feature gate is off,
+        which moves these requests into the background and changes nothing of what is chosen.
+
+        Args:
+            objects: Plain manifests, as of `generator.generate`.
+            key: `namespace/name` of the pod.
+
+        Raises:
+            ApiError: The API server does not take an object.
+            ComponentFailed: A part ended, or gave no answer in time.
+        """
+        with self.holding(objects) as held:
+            pod = held.pending[key]
+            patient = {"podInitialBackoffSeconds": NEVER_RETRY_S, "podMaxBackoffSeconds": NEVER_RETRY_S}
+            self._plane.start_scheduler(
+                patient, SCHEDULER, ("--feature-gates=SchedulerAsyncPreemption=false",)
+            )
+            try:
+                held.release(pod)
+                wait_for(
+                    f"kube-scheduler to refuse pod {key}",
+                    lambda: held.condition(pod)[0] == UNSCHEDULABLE,
+                    SECONDS_FOR_A_VERDICT,
+                )
+                return held.room_made(pod)
+            finally:
+                self._plane.daemons.running[SCHEDULER].kill()
+                self._plane.daemons.forget(SCHEDULER)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self._site.kubeconfig
 
     def _judge_all(self) -> dict[str, RealVerdict]:
         waiting = deque(

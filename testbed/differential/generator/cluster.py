@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from testbed.differential.generator.apart import device_claim, devices, own
-from testbed.differential.generator.crowd import budgets, crowd, prepare
+from testbed.differential.generator.crowd import SHY, budgets, crowd, prepare
 from testbed.differential.generator.nodes import node
 from testbed.differential.generator.pods import bound_pod, pending_pod
 from testbed.differential.generator.storage import add_csi, csi_nodes
@@ -111,6 +111,8 @@ def _priority_class(world: World, name: str, value: int) -> Manifest:
     }
     if name == "low" and world.chance(0.2):
         made["globalDefault"] = True
+    if name == SHY:
+        made["preemptionPolicy"] = "Never"
     return made
 
 

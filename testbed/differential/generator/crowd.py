@@ -11,9 +11,18 @@ from typing import Final
 from testbed.differential.generator.relations import label_selector
 from testbed.differential.generator.world import Manifest, World
 
-__all__ = ["PRIORITIES", "budgets", "crowd", "prepare"]
+__all__ = ["PRIORITIES", "SHY", "budgets", "crowd", "prepare"]
 
-PRIORITIES: Final = {"low": 10, "high": 1000, "below": -5, "bottom": -2147483648, "top": 1000000000}
+SHY: Final = "shy"
+"""The class of pods that preempt nobody."""
+PRIORITIES: Final = {
+    "low": 10,
+    "high": 1000,
+    "below": -5,
+    "bottom": -2147483648,
+    "top": 1000000000,
+    SHY: 1000,
+}
 _RIVALS: Final = (
     "resources",
     "ports",
@@ -68,7 +77,7 @@ def crowd(world: World, bound: list[Manifest], pending: list[Manifest]) -> None:
         _set_priority(world, pod, _MOSTLY_HIGH)
         _grow(world, pod)
         if world.chance(0.07):
-            pod["spec"]["preemptionPolicy"] = "Never"
+            pod["spec"] |= {"priorityClassName": SHY, "preemptionPolicy": "Never"}
 
 
 def _own_start(number: int) -> str:

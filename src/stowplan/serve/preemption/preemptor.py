@@ -86,6 +86,7 @@ class Preemptor:
             client, self._settings, generator=self._generator, monotonic=monotonic, wall=wall
         )
         self._deciding = asyncio.Lock()
+        self._ended: dict[str, str] = {}  # pods that are ended, before the watch tells: key → uid
 
     async def consider(self, pod: LivePod, task: PendingTask) -> str:
         """Make room for a pod that found no node, if that is allowed and helps.
@@ -104,6 +105,7 @@ class Preemptor:
             now = self._waiting(pod)
             if now is None:
                 return ""
+            self._forget_told()
             filters = self._filters_of(now.shape)
             nominated = now.status.nominated_node
             if filters.feasible.any():  # the next cycle places it
@@ -137,7 +139,15 @@ class Preemptor:
 
     def _is_leaving(self, key: str) -> bool:
         pod = self._cluster.pods.get(key)
-        return pod is not None and pod.is_preempted
+        return pod is not None and (pod.is_preempted or self._ended.get(key) == pod.uid)
+
+    def _forget_told(self) -> None:
+        """Forget pods that we ended and that the watch has told of since."""
+        pods = self._cluster.pods
+        for key, uid in list(self._ended.items()):
+            pod = pods.get(key)
+            if pod is None or pod.uid != uid or pod.is_terminating:
+                del self._ended[key]
 
     def _started_s(self, key: str) -> float:
         pod = self._cluster.pods.get(key)
@@ -186,7 +196,11 @@ class Preemptor:
         node_name = candidate.node_name
         await self._withdraw_lower(pod, node_name)
         victims = [self._cluster.pods.get(victim.key) for victim in candidate.victims]
-        to_end = [victim for victim in victims if victim is not None and not victim.is_terminating]
+        to_end = [
+            victim
+            for victim in victims
+            if victim is not None and not victim.is_terminating and not self._is_leaving(victim.key)
+        ]
         self._metrics.preempted(len(candidate.victims), candidate.violations)
         said = await asyncio.gather(*(self._end(victim, pod, node_name) for victim in to_end))
         failed = {victim.key: why for victim, why in zip(to_end, said, strict=True) if why}
@@ -222,6 +236,7 @@ class Preemptor:
             ended = await self._ender.end(victim, f"{name}: preempting to accommodate a higher priority pod")
         except KubernetesError as error:
             return str(error)
+        self._ended[victim.key] = victim.uid
         if ended is Ended.DELETED:
             # The uid alone: who may see the victim need not know of pods elsewhere.
             note = f"Preempted by pod {pod.uid} on node {node_name}"
