@@ -52,6 +52,7 @@ from stowplan.core.domain import (
     WorkProfile,
 )
 from stowplan.core.engine import CycleReport, Engine
+from stowplan.core.lookahead import LookAhead
 from stowplan.core.policy import make_policy
 from stowplan.core.policy.interface import Replayable
 from stowplan.core.record import (
@@ -298,7 +299,8 @@ class Drive:
         limit = 3 if number % 4 == 3 else None
         before = self.state.copy()
         report = self.engine.cycle(self.now_s, self.pending, self.running, limit=limit, closed=closed)
-        decided = decided_to_plain(report, capture.pending, None)
+        examined = self.made.examined.plans if isinstance(self.made, LookAhead) else None
+        decided = decided_to_plain(report, capture.pending, examined)
         parent = f"p{len(self.frames)}" if self.frames else None
         self.frames.append(self.writer.write(capture, decided, parent))
         placed = {task.key for task, _ in report.placed}

@@ -88,8 +88,9 @@ class Engine:
             StowplanError: the policy failed and there is no fallback; nothing is assumed then.
         """
         # 1. What may be known.
-        view = CycleView(self.state, now_s, pending, self._rng, running if running is not None else {})
+        known: Mapping[str, RunningTask] = running if running is not None else {}
         rows = [row for row in map(self.state.row, closed) if row >= 0]
+        view = CycleView(self.state, now_s, pending, self._rng, known, self.filters_of, limit, rows)
         # 2. What the policy wants; a simpler policy when it fails.
         policy, plan, degraded = self._plan(view)
         # 3. What holds: constraints and live capacity, task by task.

@@ -7,7 +7,7 @@ are not a policy's business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
-from stowplan.core.domain import ClusterState, PendingTask, RunningTask
+from stowplan.core.domain import ClusterState, PendingTask, PodShape, RunningTask
 
 __all__ = ["CycleView", "Plan", "Policy", "Replayable"]
 
@@ -27,6 +27,10 @@ class CycleView:
     `pending` is in order of arrival (ready time, then key). `running` maps task keys to placed tasks. `state`
     is the live cluster; the decoder's placements of this cycle show in it at once. `rng` is the engine's
     generator.
+
+    The last three are the engine's: `filters_of` gives the compiled constraints of a shape, caught up with
+    the state; `limit` is how many tasks will be looked at (None: all), `closed` are rows that take no task in
+    this cycle. They are for policies that try out what would be decided.
     """
 
     state: ClusterState
@@ -34,6 +38,9 @@ class CycleView:
     pending: Sequence[PendingTask]
     rng: np.random.Generator
     running: Mapping[str, RunningTask] = field(default_factory=dict[str, RunningTask])
+    filters_of: Callable[[PodShape], CompiledFilters] | None = None
+    limit: int | None = None
+    closed: Sequence[int] = ()
 
 
 class Plan(Protocol):

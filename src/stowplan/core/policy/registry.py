@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy.interface import Policy
@@ -28,6 +29,9 @@ from stowplan.core.policy.orders import (
 )
 from stowplan.core.policy.orders.tetris import TetrisOrder
 from stowplan.errors import InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from stowplan.core.lookahead.budget import MakeBudget
 
 __all__ = ["make_policy", "policy_names"]
 
@@ -118,6 +122,25 @@ def _rank_min_round_robin() -> Policy:
     return ListPolicy("rank-min-round-robin", ProcessRank(), RoundRobin())
 
 
+def _look_ahead(
+    *,
+    policy: str = "srpt-physics",
+    alternatives: Sequence[str] = ("srpt", "kube-scheduler"),
+    horizon: int = 32,
+    most_tasks: int = 400,
+    budget: MakeBudget | None = None,
+) -> Policy:
+    from stowplan.core.lookahead.policy import LookAhead  # noqa: PLC0415  (it decodes; that needs policies)
+
+    return LookAhead(
+        make_policy(policy),
+        [make_policy(name) for name in alternatives],
+        budget=budget,
+        horizon=horizon,
+        most_tasks=most_tasks,
+    )
+
+
 _POLICIES: dict[str, _Entry] = {
     "kube-scheduler": _Entry(
         "Kubernetes' default scheduler: its queue and its score plugins", _kube_scheduler
@@ -126,6 +149,9 @@ _POLICIES: dict[str, _Entry] = {
     "sjf": _Entry("shortest expected task first", _sjf),
     "srpt": _Entry("workflow with the least work left first", _srpt),
     "srpt-physics": _Entry("as srpt; node where physics says that the task ends first", _srpt_physics),
+    "look-ahead": _Entry(
+        "of several policies' plans, that from which most is foreseen, by physics", _look_ahead
+    ),
     "critical-path": _Entry("longest remaining path of the workflow first", _critical_path),
     "heft": _Entry("upward rank, earliest finish time by machine type (Topcuoglu 2002)", _heft),
     "cpop": _Entry("critical path on its fastest machine type (Topcuoglu 2002)", _cpop),

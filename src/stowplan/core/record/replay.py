@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stowplan.core.engine import CycleReport, Engine
+from stowplan.core.lookahead import Counted, LookAhead
 from stowplan.core.policy import make_policy
 from stowplan.core.policy.interface import Replayable
 from stowplan.core.record.outcome import first_difference, outcome_to_plain
@@ -85,6 +86,9 @@ def _decide(recorded: RecordedCycle) -> CycleReport:
     if not isinstance(policy, Replayable):
         raise InvalidInput(f"policy {setup.policy!r} cannot be replayed: it does not say what it remembers")
     policy.recall(recorded.memory)
+    if isinstance(policy, LookAhead):
+        plans = int(decided["examined"] or 0)
+        policy.make_budget = lambda: Counted(plans)
     engine = Engine(
         recorded.state,
         policy,

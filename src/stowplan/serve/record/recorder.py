@@ -25,6 +25,7 @@ import structlog
 from stowplan.core.decoder import Infeasible, Wait
 from stowplan.core.domain import PendingTask, RunningTask
 from stowplan.core.engine import CycleReport, Engine
+from stowplan.core.lookahead import LookAhead
 from stowplan.core.record import FORMAT, CycleCapture, FrameWriter, Setup, decided_to_plain
 from stowplan.errors import StowplanError
 from stowplan.kube.live.pod import LivePod
@@ -178,7 +179,8 @@ class DecisionRecorder:
             return
         capture = begun if isinstance(begun, CycleCapture) else None
         pending = capture.pending if capture is not None else ()
-        examined = getattr(self._engine.policy, "examined", None)
+        policy = self._engine.policy
+        examined = policy.examined.as_plain() if isinstance(policy, LookAhead) else None
         with self._changed:
             no_record = begun if isinstance(begun, str) else ""
             if capture is not None and self._captures_waiting >= self._limits.waiting:

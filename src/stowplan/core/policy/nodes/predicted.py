@@ -10,7 +10,7 @@ The law and its sources: `core.physics`, `prediction`. Its use as a placement ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "TaskDemand",
     "capacity_of",
     "demand_of_task",
+    "rates_beside",
     "requested_demand",
     "task_demand",
 ]
@@ -52,6 +53,16 @@ class TaskDemand:
     exposed: float
     limit_cores: float
     factors: tuple[tuple[str, float], ...]
+
+    def factor_on(self, kind: str) -> float:
+        """Return how many times as long the work takes on a machine type."""
+        return dict(self.factors).get(kind, 1.0)
+
+    def rate_alone(self, kind: str) -> float:
+        """Return the work per second of the task by itself on a machine type."""
+        cores = float(self.per_s[Resource.CPU])
+        quota = min(1.0, self.limit_cores / cores) if cores > 0.0 else 1.0
+        return quota / self.factor_on(kind)
 
 
 def task_demand(work: WorkProfile, request_cores: float) -> TaskDemand:
@@ -228,27 +239,35 @@ class PredictedDuration(NodeRule):
         self, demand: TaskDemand, rows: list[int], others: list[list[TaskDemand]]
     ) -> NDArray[np.float64]:
         """Return the rate of the task on each of `rows` beside `others`, shape (rows,)."""
-        places = 1 + max(map(len, others), default=0)
-        shape = (len(rows), places, RESOURCE_COUNT)
-        batch = NodeBatch(
-            np.zeros(shape), np.ones(shape), self._capacity[rows], np.zeros(shape[:2]), np.zeros(shape[:2])
-        )
-        for at, row in enumerate(rows):
-            kind = self.state.node(row).hardware.machine_type
-            for place, one in enumerate([demand, *others[at]]):
-                speed = 1.0 / dict(one.factors).get(kind, 1.0)
-                batch.demand[at, place] = one.per_s
-                cores = one.per_s[Resource.CPU] / speed
-                batch.demand[at, place, Resource.CPU] = cores
-                batch.weight[at, place] = one.weight
-                batch.exposed[at, place] = one.exposed
-                quota = (
-                    min(1.0, one.limit_cores / one.per_s[Resource.CPU])
-                    if one.per_s[Resource.CPU] > 0.0
-                    else 1.0
-                )
-                batch.alone[at, place] = speed * quota
-        return predicted_rates(batch, self._laws, tolerance=1e-4)[:, 0]
+        kinds = [self.state.node(row).hardware.machine_type for row in rows]
+        tasks = [[demand, *beside] for beside in others]
+        return rates_beside(self._capacity[rows], kinds, tasks, self._laws)[:, 0]
+
+
+def rates_beside(
+    capacity: NDArray[np.float64],
+    kinds: Sequence[str],
+    tasks: Sequence[Sequence[TaskDemand]],
+    laws: PhysicsLaws,
+) -> NDArray[np.float64]:
+    """Return the work per second of tasks that share nodes, shape (nodes, most tasks on one).
+
+    Args:
+        capacity: (nodes, RESOURCE_COUNT), see `capacity_of`.
+        kinds: machine type of each node.
+        tasks: what runs on each.
+        laws: constants of the contention law.
+    """
+    shape = (len(tasks), max(map(len, tasks), default=0), RESOURCE_COUNT)
+    batch = NodeBatch(np.zeros(shape), np.ones(shape), capacity, np.zeros(shape[:2]), np.zeros(shape[:2]))
+    for at, kind in enumerate(kinds):
+        for place, one in enumerate(tasks[at]):
+            batch.demand[at, place] = one.per_s
+            batch.demand[at, place, Resource.CPU] = one.per_s[Resource.CPU] * one.factor_on(kind)
+            batch.weight[at, place] = one.weight
+            batch.exposed[at, place] = one.exposed
+            batch.alone[at, place] = one.rate_alone(kind)
+    return predicted_rates(batch, laws, tolerance=1e-4)
 
 
 def _is_same(one: Task | None, other: Task | None) -> bool:

@@ -1,0 +1,164 @@
+"""Look-ahead: several policies plan a cycle, and the plan from which most good is foreseen is taken.
+
+Candidates are examined in a fixed order, the configured policy first, as long as the budget lasts: each plan
+is decoded in a what-if, and its consequences are foreseen. The configured policy wins ties, so by its own
+foresight look-ahead is never worse than it. With the same number of plans examined it decides the same again.
+
+Source of the idea: rollout (D. P. Bertsekas, J. N. Tsitsiklis, C. Wu, "Rollout Algorithms for Combinatorial
+Optimization", Journal of Heuristics 3, 1997): one step is chosen freely, the rest follows a base rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from stowplan.core.lookahead.budget import Budget, Counted, MakeBudget
+from stowplan.core.lookahead.foresight import Foresight
+from stowplan.core.lookahead.what_if import decoded
+from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.policy.interface import CycleView, Plan, Policy, Replayable
+from stowplan.errors import InvalidInput
+
+__all__ = ["Examined", "LookAhead"]
+
+_ALL = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What look-ahead found in a cycle.
+
+    Attributes:
+        plans: how many plans were examined.
+        chosen: whose plan was taken.
+        foreseen_s: the objective by policy, in the order in which they were examined.
+        failed: why a policy's plan could not be examined, by policy.
+    """
+
+    plans: int
+    chosen: str
+    foreseen_s: dict[str, float]
+    failed: dict[str, str]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "plans": self.plans,
+            "chosen": self.chosen,
+            "foreseen_s": self.foreseen_s,
+            **({"failed": self.failed} if self.failed else {}),
+        }
+
+
+class LookAhead:
+    """A policy that takes the best of what several policies plan."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        alternatives: Sequence[Policy],
+        *,
+        budget: MakeBudget | None = None,
+        horizon: int = 32,
+        most_tasks: int = 400,
+        laws: PhysicsLaws | None = None,
+    ) -> None:
+        """Look ahead for `policy`.
+
+        Args:
+            policy: whose plan is taken unless another's is better.
+            alternatives: in the order in which they are examined.
+            budget: made anew for each cycle; None: all candidates, whatever the time.
+            horizon: so many ends of tasks are followed.
+            most_tasks: with more pods and pending tasks than this, a cycle is not examined at all.
+            laws: constants of the contention law.
+
+        Raises:
+            InvalidInput: a policy remembers what cannot be put back, or two have one name.
+        """
+        self._policies = (policy, *alternatives)
+        names = [each.name for each in self._policies]
+        for each in self._policies:
+            if not isinstance(each, Replayable) or each.memory is None:
+                raise InvalidInput(
+                    f"policy {each.name!r} remembers more than can be put back after a trial; "
+                    "look ahead with others"
+                )
+            if names.count(each.name) > 1:
+                raise InvalidInput(f"policy {each.name!r} is to be looked ahead with twice; name it once")
+        if horizon < 1:
+            raise InvalidInput(f"horizon is {horizon}; follow at least one end of a task")
+        self.make_budget: MakeBudget = budget if budget is not None else lambda: Counted(_ALL)
+        self._horizon = horizon
+        self._most_tasks = most_tasks
+        self._laws = laws or PhysicsLaws()
+        self.examined: Examined = Examined(0, policy.name, {}, {})
+
+    @property
+    def name(self) -> str:
+        """Name as users write it."""
+        return "look-ahead"
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """What the policies remember, one after the other."""
+        return tuple(number for each in self._policies for number in _memory(each))
+
+    def recall(self, memory: Sequence[int]) -> None:
+        """Have the policies go on from there."""
+        at = 0
+        for each in self._policies:
+            length = len(_memory(each))
+            cast("Replayable", each).recall(memory[at : at + length])
+            at += length
+
+    def plan(self, view: CycleView) -> Plan:
+        """Return the best plan that was found in time."""
+        budget = self.make_budget()
+        first = self._policies[0]
+        size = len(view.state.pods) + len(view.pending)
+        if view.filters_of is None or not view.pending or size > self._most_tasks or budget.is_spent():
+            self.examined = Examined(0, first.name, {}, {})
+            return first.plan(view)
+        return self._examine(view, budget)
+
+    def _examine(self, view: CycleView, budget: Budget) -> Plan:
+        bits = view.rng.bit_generator
+        at_first: Any = bits.state
+        memory = self.memory
+        foresight = Foresight(view, self._laws, self._horizon)
+        foreseen_s: dict[str, float] = {}
+        failed: dict[str, str] = {}
+        best: tuple[Policy, Plan, Any, Sequence[int]] | None = None
+        for number, policy in enumerate(self._policies):
+            if number and budget.is_spent():
+                break
+            bits.state = at_first
+            plan = policy.plan(view)
+            planned: Any = bits.state
+            remembered = _memory(policy)
+            with decoded(view, plan, policy.name) as result:
+                if result.error is not None and number:
+                    failed[policy.name] = str(result.error)
+                elif result.error is None:
+                    foreseen_s[policy.name] = foresight.foresee(
+                        result, np.asarray(plan.order).tolist()
+                    ).objective_s
+            cast("Replayable", policy).recall(remembered)
+            if best is None or foreseen_s.get(policy.name, np.inf) < foreseen_s.get(best[0].name, np.inf):
+                best = (policy, plan, planned, remembered)
+        assert best is not None  # noqa: S101  (there is at least the configured policy)
+        chosen, plan, planned, remembered = best
+        self.recall(memory)
+        cast("Replayable", chosen).recall(remembered)
+        bits.state = planned
+        self.examined = Examined(len(foreseen_s) + len(failed), chosen.name, foreseen_s, failed)
+        return plan
+
+
+def _memory(policy: Policy) -> tuple[int, ...]:
+    return cast("Replayable", policy).memory or ()
