@@ -155,10 +155,15 @@ def test_what_is_malformed_passes_with_the_reason() -> None:
     assert response["warnings"][0].startswith(f"stowplan: not planned: {WRONG_PATH} is False; write text")
 
 
-def test_in_shadow_mode_nothing_is_patched() -> None:
-    result, response = mutated(Admission(PlanOptions(), is_shadow=True), DIAMOND)
-    assert result is Result.SHADOW
-    assert set(response) == {"uid", "allowed"}
+def test_in_shadow_mode_nothing_is_patched_or_refused() -> None:
+    admission = Admission(PlanOptions(), is_shadow=True)
+    for (result, response), expected in (
+        (mutated(admission, DIAMOND), Result.SHADOW),
+        (validated(admission, DIAMOND), Result.VALID),
+        (validated(admission, WRONG), Result.SHADOW),
+    ):
+        assert result is expected
+        assert response == {"uid": response["uid"], "allowed": True}
 
 
 @pytest.mark.parametrize(("most", "told"), [(0, 0), (1, 1), (2, 2), (20, 12)])

@@ -48,7 +48,7 @@ class Result(StrEnum):
     UNCHANGED = "unchanged"
     """There was nothing to write: it is planned, or may not be."""
     SHADOW = "shadow"
-    """There would have been a patch; in shadow mode none is answered."""
+    """There would have been a patch, or a refusal; in shadow mode nothing is changed or refused."""
     VALID = "valid"
     """Nothing is wrong with it."""
     REFUSED = "refused"
@@ -101,7 +101,7 @@ class Admission:
             history: what earlier runs tell now.
             refuse: whether breaches of Argo's rules are refused, or only wrong types.
             most_warnings: whoever submits is told at most so many things.
-            is_shadow: plan, but answer no patch.
+            is_shadow: plan and check, but change and refuse nothing.
         """
         self.options = options
         self._source = source
@@ -156,6 +156,8 @@ class Admission:
         old = self._faults(before).certain if faults.certain and before is not None else ()
         known = {_key(item) for item in old}
         new = tuple(item for item in faults.certain if _key(item) not in known)
+        if self._is_shadow:
+            return Verdict(Result.SHADOW if new else Result.VALID)
         if new:
             return Verdict(Result.REFUSED, Answer(refusal=_refusal(faults.owner, new)))
         told = [*(f"as before, {item}" for item in faults.certain), *map(str, faults.doubts)]
