@@ -22,6 +22,7 @@ from stowplan.kube.api.status import StatusWriter
 from stowplan.kube.live.feed import ClusterFeed
 from stowplan.kube.live.pod import LivePod
 from stowplan.serve.metrics import SchedulerMetrics
+from stowplan.serve.preemption import Preemptor
 from stowplan.serve.scheduler.bind import BinderActuator
 from stowplan.serve.scheduler.gate import GateActuator
 from stowplan.serve.scheduler.interface import Actuator, Mode, ShadowComparison
@@ -77,6 +78,8 @@ async def scheduling(
     namespace: str,
     mode: Mode = Mode.BINDER,
     settings: SchedulerSettings | None = None,
+    *,
+    makes_room: bool = False,
     **options: Any,  # noqa: ANN401 - of the actuator
 ) -> AsyncGenerator[Live]:
     """Run a scheduler for the pods of one namespace for the duration of a block."""
@@ -101,6 +104,16 @@ async def scheduling(
                 actuator = ShadowActuator(feed, engine, tasks, compared.append)
             case _:
                 actuator = BinderActuator(Binder(client), VolumeClaimer(client, feed, **options))
+        preemptor = None
+        if makes_room:
+            preemptor = Preemptor(
+                cluster=feed,
+                filters_of=engine.filters_of,
+                client=client,
+                statuses=StatusWriter(client),
+                events=events,
+                metrics=metrics,
+            )
         scheduler = Scheduler(
             feed=feed,
             engine=engine,
@@ -109,6 +122,7 @@ async def scheduling(
             selects=_selection(mode, namespace),
             statuses=None if mode is Mode.SHADOW else StatusWriter(client),
             events=None if mode is Mode.SHADOW else events,
+            preemptor=preemptor,
             metrics=metrics,
             settings=settings,
         )
