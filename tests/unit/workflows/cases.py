@@ -3,7 +3,7 @@
 import base64
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -50,7 +50,7 @@ def raw(workflow: Json, status: Json | None = None, uid: str = "uid-wf") -> byte
 def seconds(**by_place: float) -> ExpectedOf:
     """One second for each node, or what is given for a template."""
 
-    def of(_graph: TaskGraph) -> Any:
+    def of(_graph: TaskGraph) -> Callable[[Node], float]:
         return lambda node: by_place.get(node.template, 1.0)
 
     return of
@@ -75,8 +75,11 @@ class Followed:
         self.rebuilt = 0
         self.facts = 0
 
+    def reading(self, status: Json | None = None) -> Reading:
+        return self.reader.read(raw(self.workflow, status, self.uid), self.shelf, self.expected_of, 0.0)
+
     def see(self, status: Json | None = None) -> Reading:
-        reading = self.reader.read(raw(self.workflow, status, self.uid), self.shelf, self.expected_of, 0.0)
+        reading = self.reading(status)
         if reading.tracking is not None:
             self.tracking = reading.tracking
             self.rebuilt += 1
@@ -137,7 +140,7 @@ SHAPE = PodShape(
 )
 
 
-def main(**fields: Any) -> MainContainer:
+def main(**fields: object) -> MainContainer:
     """A main container."""
     given: Json = {
         "image": "busybox",
@@ -145,10 +148,11 @@ def main(**fields: Any) -> MainContainer:
         "cpu_request_milli": 500,
         "memory_request_bytes": 2**28,
     }
-    return MainContainer(**{**given, **fields})
+    given.update(fields)
+    return MainContainer(**given)
 
 
-def pod(name: str, **fields: Any) -> LivePod:
+def pod(name: str, **fields: object) -> LivePod:
     """A pod that waits."""
     given: Json = {
         "key": f"jobs/{name}",
@@ -169,11 +173,12 @@ def pod(name: str, **fields: Any) -> LivePod:
         "identity": None,
         "main": main(),
     }
-    return LivePod(**{**given, **fields})
+    given.update(fields)
+    return LivePod(**given)
 
 
 def task_pod(
-    path: str, *, workflow: str = "wf", uid: str = "uid-wf", template: str = "leaf", **fields: Any
+    path: str, *, workflow: str = "wf", uid: str = "uid-wf", template: str = "leaf", **fields: object
 ) -> LivePod:
     """A pod of a workflow; `path` is the part of its node's name after that of the workflow."""
     node_name = f"{workflow}{path}"
@@ -187,10 +192,12 @@ def task_pod(
     )
     owner = Owner("Workflow", workflow, uid)
     name = node_id(workflow, node_name) if path else workflow
-    return pod(name, **{"identity": identity, "owner": owner, **fields})
+    given: Json = {"identity": identity, "owner": owner, **fields}
+    return pod(name, **given)
 
 
-def agent_pod(workflow: str = "wf", uid: str = "uid-wf", **fields: Any) -> LivePod:
+def agent_pod(workflow: str = "wf", uid: str = "uid-wf", **fields: object) -> LivePod:
     """The pod of a workflow's http templates."""
     owner = Owner("Workflow", workflow, uid)
-    return pod(f"{workflow}-agent", **{"identity": AgentPod("jobs", workflow), "owner": owner, **fields})
+    given: Json = {"identity": AgentPod("jobs", workflow), "owner": owner, **fields}
+    return pod(f"{workflow}-agent", **given)

@@ -5,6 +5,7 @@ scheduler, `DurationModel` foretells durations from it. `docs/HISTORY.md` is the
 """
 
 from stowplan.core.domain import ClassKey, WorkShape
+from stowplan.observe.history.accuracy import RunAccuracy, accuracy_of, accuracy_of_runs
 from stowplan.observe.history.durations import DurationModel
 from stowplan.observe.history.errors import (
     HistoryDamaged,
@@ -59,8 +60,11 @@ __all__ = [
     "QueueLimits",
     "Record",
     "Retention",
+    "RunAccuracy",
     "Snapshot",
     "Source",
     "WorkShape",
     "WorkflowRun",
+    "accuracy_of",
+    "accuracy_of_runs",
 ]

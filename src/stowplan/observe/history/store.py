@@ -253,6 +253,19 @@ class HistoryStore:
         found = self._rows(query)
         return workflow_of(found[0]) if found else None
 
+    def newest_workflows(self, most: int) -> list[WorkflowRun]:
+        """Return the workflow runs that were first noted last, newest first, at most `most`.
+
+        Raises:
+            HistoryError: the database fails.
+        """
+        query = (
+            sa.select(WORKFLOWS)
+            .order_by(WORKFLOWS.c.noted_s.desc(), WORKFLOWS.c.submitted_s.desc(), WORKFLOWS.c.workflow_uid)
+            .limit(most)
+        )
+        return [workflow_of(row) for row in self._rows(query)]
+
     def observations(
         self, now_s: float, *, running: Collection[str] = (), per_class: int = 200
     ) -> list[Observation]:

@@ -56,7 +56,7 @@ def own_class(pod: LivePod) -> ClassKey:
     """Return the class of a pod that is in no workflow that is known."""
     identity = pod.identity
     if isinstance(identity, TaskPod):
-        return ClassKey("", identity.template_hint, identity.path.place)
+        return within_class("", identity)
     if pod.owner is None:
         origin = f"Pod/{_stem(pod.name)}"
     elif pod.owner.kind == "ReplicaSet":
@@ -77,7 +77,14 @@ def _stem(name: str) -> str:
 
 
 def within_class(origin: str, pod: TaskPod) -> ClassKey:
-    """Return the class of a pod within a recursion or a template that is chosen at run time."""
+    """Return the class of a pod that its workflow's graph does not foresee, or whose graph is not known.
+
+    Without an origin it is what the workflow's name tells: runs that only differ in what Kubernetes draws
+    were made from the same.
+    """
+    if not origin:
+        stem = _stem(pod.workflow)
+        origin = f"generated/{stem}" if stem != pod.workflow else f"name/{stem}"
     return ClassKey(origin, pod.template_hint, pod.path.place)
 
 

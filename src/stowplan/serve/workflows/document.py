@@ -6,6 +6,7 @@ the graph is read again only when the specification has changed.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from functools import partial
 from typing import Final, cast
 
 import msgspec
+import numpy as np
 
+from stowplan.core.domain import Workflow
 from stowplan.errors import InvalidInput, InvalidObject
 from stowplan.kube.argo import (
-    ArgoObject,
     Node,
     NodesHere,
     NodesOffloaded,
@@ -40,6 +42,7 @@ __all__ = ["ExpectedOf", "Reading", "WorkflowHead", "WorkflowReader", "head_of",
 ExpectedOf = Callable[[TaskGraph], Callable[[Node], float]]
 """Gives for a graph the expected seconds of its nodes."""
 
+_SAME: Final = 0.02  # by how much expected durations may change before anybody is told
 _NO_NODES: Final[Mapping[str, NodeStatus]] = {}
 
 
@@ -204,30 +207,60 @@ class WorkflowReader:
         tracking.settle()
         return Reading(head, self._origin, tracking, nodes_problem=nodes_problem)
 
+    @classmethod
+    def glance(cls, raw: bytes) -> Reading:
+        """Return head and origin of a version, without its graph.
+
+        Raises:
+            InvalidObject: it is no Workflow at all.
+        """
+        frame, phase = _frame_of(raw)
+        try:
+            origin = origin_of(open_object(_manifest(frame)))
+        except InvalidInput:
+            origin = ""
+        return Reading(_head(frame.metadata, phase), origin)
+
+    def renew(self, expected_of: ExpectedOf) -> Workflow | None:
+        """Return the workflow with the durations that are expected now; None: they are as good as before."""
+        if self._index is None:
+            return None
+        view = to_domain(self._index.graph, expected_of(self._index.graph))
+        before_s, now_s = self._index.view.workflow.expected_s, view.workflow.expected_s
+        if np.allclose(before_s, now_s, rtol=_SAME, atol=0.0):
+            return None
+        self._index = dataclasses.replace(self._index, view=view)
+        if self._status is not None:
+            self._status.index = self._index
+        return view.workflow
+
     def _read_graph(self, frame: _Frame, templates: TemplateSource, expected_of: ExpectedOf) -> None:
         self._index = self._status = None
         self._problem = ""
-        metadata = frame.metadata
-        manifest = {
-            "apiVersion": "argoproj.io/v1alpha1",
-            "kind": "Workflow",
-            "metadata": {
-                "name": metadata.name,
-                "generateName": metadata.generate_name,
-                "namespace": metadata.namespace,
-                "labels": metadata.labels or {},
-                "annotations": metadata.annotations or {},
-            },
-            "spec": _json(frame.spec),
-        }
         try:
-            own: ArgoObject = open_object(manifest)
+            own = open_object(_manifest(frame))
             self._origin = origin_of(own)
             graph = read_graph(own, templates)
             self._index = GraphIndex(graph, to_domain(graph, expected_of(graph)))
-            self._status = StatusReader(self._index, metadata.name)
+            self._status = StatusReader(self._index, frame.metadata.name)
         except InvalidInput as error:
             self._problem = str(error)
+
+
+def _manifest(frame: _Frame) -> Mapping[str, object]:
+    metadata = frame.metadata
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",  # neither stands in the items of a list
+        "kind": "Workflow",
+        "metadata": {
+            "name": metadata.name,
+            "generateName": metadata.generate_name,
+            "namespace": metadata.namespace,
+            "labels": metadata.labels or {},
+            "annotations": metadata.annotations or {},
+        },
+        "spec": _json(frame.spec),
+    }
 
 
 def _json(raw: msgspec.Raw) -> object:

@@ -41,8 +41,9 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Tasks that are within a node of the status, in the items that it stands for."""
+    """Tasks that are within a node of the status, `holder`, in the items that it stands for."""
 
+    holder: str
     tasks: tuple[int, ...]
     items: tuple[int, ...]
 
@@ -125,7 +126,7 @@ class GraphIndex:
             )
             tasks = self._within(place, _ITEM_HOOK if is_group else _HOOK)
             if tasks:
-                found.append(Scope(tasks, path.items))
+                found.append(Scope(place, tasks, path.items))
         return tuple(found)
 
     def _within(self, place: str, hook: re.Pattern[str]) -> tuple[int, ...]:

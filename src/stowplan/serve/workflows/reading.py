@@ -50,18 +50,16 @@ class _Meaning:
     attempt: int | None = None
     scopes: tuple[Scope, ...] = ()
 
-    def facts(self, state: TaskStatus | None, *, is_tried_again: bool) -> Iterator[Fact]:
-        """Yield what the node says in `state`; None: it is gone."""
-        has_ended = state is not None and state >= TaskStatus.DONE
+    def facts(self, state: TaskStatus, *, is_tried_again: bool) -> Iterator[Fact]:
+        """Yield what the node says in `state`."""
+        has_ended = state >= TaskStatus.DONE
         if self.task is not None and self.attempt is not None:
-            now = None if has_ended or state is None else int(state)  # the whole decides what an end means
+            now = None if has_ended else int(state)  # the whole decides what an end means
             yield partial(Tracking.tried, task=self.task, items=self.items, attempt=self.attempt, state=now)
         elif self.task is not None:
             if is_tried_again and state == TaskStatus.RUNNING:
                 state = TaskStatus.PENDING  # between attempts nothing runs
-            yield partial(
-                Tracking.said, task=self.task, items=self.items, state=None if state is None else int(state)
-            )
+            yield partial(Tracking.said, task=self.task, items=self.items, state=int(state))
         elif self.attempt is None:
             for scope in self.scopes:
                 yield partial(Tracking.enclosed, scope=scope, has_ended=has_ended)
@@ -75,7 +73,7 @@ class StatusReader:
 
     def __init__(self, index: GraphIndex, workflow: str) -> None:
         """Read for a graph; `workflow` is the name that names of nodes begin with."""
-        self._index = index
+        self.index = index
         self._workflow = workflow
         self._widths = WidthSources(index)
         self._codes: dict[str, str] = {}
@@ -137,12 +135,12 @@ class StatusReader:
         if any(attempt < self._latest.get(prefix, attempt) for prefix, attempt in _tries_around(path)):
             return _Meaning(path)  # within a try that another has followed
         attempt = path.segments[-1].attempt
-        match = match_path(self._index.graph, path)
+        match = match_path(self.index.graph, path)
         if match is None:
             is_group = node.type == "TaskGroup"
-            scopes = self._index.scopes(path, is_group=is_group)
+            scopes = self.index.scopes(path, is_group=is_group)
             return _Meaning(path, attempt=attempt, scopes=scopes)
-        task = self._index.view.tasks_by_node.get(match.node.index)
+        task = self.index.view.tasks_by_node.get(match.node.index)
         if task is None or match.is_within:
             return _Meaning(path)
         return _Meaning(path, task, match.items, attempt)

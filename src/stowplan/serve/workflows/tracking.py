@@ -93,7 +93,7 @@ class Tracking:
         self._seen_widths: dict[str, int] = {}
         self._instances: list[dict[Items, _Instance]] = [{} for _ in range(count)]
         self._tally: list[list[int]] = [[0] * len(TaskStatus) for _ in range(count)]
-        self._scopes: list[set[Items]] = [set() for _ in range(count)]
+        self._scopes: list[dict[Items, frozenset[str]]] = [{} for _ in range(count)]
         self._closed = [False] * count
         self._open = np.ones(count, dtype=np.float64)
         self._has_ended = False
@@ -138,9 +138,15 @@ class Tracking:
         """Note whether what encloses tasks has ended: what has not begun by then never will."""
         for task in scope.tasks:
             scopes = self._scopes[task]
-            if has_ended != (scope.items in scopes):
-                (scopes.add if has_ended else scopes.remove)(scope.items)
-                self._derive(task)
+            holders = scopes.get(scope.items, frozenset())
+            if has_ended == (scope.holder in holders):
+                continue
+            holders = holders | {scope.holder} if has_ended else holders - {scope.holder}
+            if holders:
+                scopes[scope.items] = holders
+            else:
+                del scopes[scope.items]
+            self._derive(task)
 
     def widen(self, place: str, width: int) -> None:
         """Note how many items a loop has, as its input told."""
