@@ -12,20 +12,17 @@ After each, the API server's list and its audit log of bindings must show that n
 put where no room was (`bench/live/chaos.py`), and the scheduler must see what there is.
 """
 
-import random
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bench.harness import Row, median_ci95
 from bench.live import outages
-from bench.live.chaos import NODE, Arena, Verdict, kill_again_and_again
-from testbed import cluster, kwok
+from bench.live.chaos import Arena, Verdict, audited_bed, kill_again_and_again
 from testbed.cluster import Cluster
 from testbed.faults import FaultyProxy
-from testbed.spec import ClusterSpec, FakeNodes, Json
-from testbed.stowplan import PORT, Scheduler, grant
+from testbed.spec import Json
+from testbed.stowplan import PORT, Scheduler
 
 SEED: Final = 5
 FOR_EVER_S: Final = 1e6
@@ -62,19 +59,6 @@ FULL: Final = Size(
 FEW: Final = Size(nodes=40, beside=60, waiting=60, kills=3, fault_rounds=4, outages=2, leaders=2, pods=40)
 
 
-@contextmanager
-def bed(nodes: int) -> Generator[Cluster]:
-    """A cluster of small fake nodes whose API server writes bindings down, without any scheduler."""
-    fake = FakeNodes(count=nodes, prefix="small", allocatable=NODE)
-    running = cluster.start(ClusterSpec(fake_nodes=(fake,), scheduler=None, audit=True), owned=True)
-    try:
-        kwok.wait_until_schedulable(running.plane, running.client)
-        grant(running.client, "binder")
-        yield running
-    finally:
-        running.down()
-
-
 def run(*, quick: bool) -> list[Row]:
     """Do all of it, or a little of each.
 
@@ -83,19 +67,18 @@ def run(*, quick: bool) -> list[Row]:
         ComponentFailed: A pod found no node in the end, or the scheduler ended by itself.
     """
     size = FEW if quick else FULL
-    rng = random.Random(SEED)  # noqa: S311 - moments and sizes, no secrets
-    with bed(size.nodes) as running:
+    with audited_bed(size.nodes) as running:
         return [
-            *_kills(running, rng, size),
-            *_faults(running, rng, size),
-            *_leaders(running, rng, size),
+            *_kills(running, size),
+            *_faults(running, size),
+            *_leaders(running, size),
         ]
 
 
-def _kills(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
+def _kills(running: Cluster, size: Size) -> list[Row]:
     scheduler = Scheduler(running.plane, ALONE)
-    beside = Arena(running, "beside", scheduler.scheduler_name, rng)
-    arena = Arena(running, "killed", scheduler.scheduler_name, rng)
+    beside = Arena(running, "beside", scheduler.scheduler_name)
+    arena = Arena(running, "killed", scheduler.scheduler_name)
     scheduler.start()
     scheduler.wait_ready()
     beside.create(size.beside, duration_s=FOR_EVER_S)
@@ -127,10 +110,10 @@ def _kills(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
     ]
 
 
-def _faults(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
+def _faults(running: Cluster, size: Size) -> list[Row]:
     with FaultyProxy(running.plane, seed=SEED) as proxy:
         scheduler = Scheduler(running.plane, ALONE, server=proxy.address)
-        arena = Arena(running, "faults", scheduler.scheduler_name, rng)
+        arena = Arena(running, "faults", scheduler.scheduler_name)
         scheduler.start()
         scheduler.wait_ready()
         after_faults_s = outages.under_faults(arena, proxy, scheduler, size.fault_rounds, pods=size.pods // 5)
@@ -138,7 +121,9 @@ def _faults(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
         rows = _judged("faults", f"requests that failed: {done}", arena.verdict())
         arena.remove()
         restarts = [
-            outages.recover_from_restart(arena, scheduler, down_s=rng.uniform(0.5, 20.0), pods=size.pods)
+            outages.recover_from_restart(
+                arena, scheduler, down_s=arena.rng.uniform(0.5, 20.0), pods=size.pods
+            )
             for _ in range(size.outages)
         ]
         rows += _judged("restarts", f"the API server killed {size.outages} times", arena.verdict())
@@ -172,12 +157,12 @@ def _recoveries(name: str, since: str, took_s: Sequence[float]) -> list[Row]:
     ]
 
 
-def _leaders(running: Cluster, rng: random.Random, size: Size) -> list[Row]:
+def _leaders(running: Cluster, size: Size) -> list[Row]:
     replicas = [
         Scheduler(running.plane, ELECTED, name=f"stowplan-{letter}", port=PORT + number)
         for number, letter in enumerate("ab")
     ]
-    arena = Arena(running, "leaders", replicas[0].scheduler_name, rng)
+    arena = Arena(running, "leaders", replicas[0].scheduler_name)
     for replica in replicas:
         replica.start()
 

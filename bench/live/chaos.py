@@ -9,17 +9,19 @@ import itertools
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 from stowplan.core.domain.quantity import parse_quantity
 from testbed import api, audit, bulk, kwok
 from testbed.bulk import Connection
-from testbed.cluster import Cluster
+from testbed.cluster import Cluster, running
 from testbed.errors import ComponentFailed
-from testbed.spec import Json
-from testbed.stowplan import Scheduler
+from testbed.spec import ClusterSpec, FakeNodes, Json
+from testbed.stowplan import Scheduler, grant
 from testbed.waiting import wait_for
 
 NODE = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "40"}
@@ -27,6 +29,17 @@ CPU_MILLI = (100, 250, 500, 1000, 2000)
 RUNNING_S = (1.0, 2.0, 4.0)
 OVER = {"Succeeded", "Failed"}
 LONGEST_S = 300.0
+
+
+@contextmanager
+def audited_bed(nodes: int, *, logs_on_failure: Path | None = None) -> Generator[Cluster]:
+    """A cluster of small fake nodes whose API server writes bindings down, without any scheduler."""
+    fake = FakeNodes(count=nodes, prefix="small", allocatable=NODE)
+    spec = ClusterSpec(fake_nodes=(fake,), scheduler=None, audit=True)
+    with running(spec, logs_on_failure=logs_on_failure) as made:
+        kwok.wait_until_schedulable(made.plane, made.client)
+        grant(made.client, "binder")
+        yield made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +88,15 @@ class Arena:
         cluster: With the audit of bindings, fake nodes, and no other scheduler.
         namespace: For these pods only.
         scheduler_name: Whom pods ask for.
+        seed: Of all that is drawn.
         rng: Where sizes and moments come from.
     """
 
     cluster: Cluster
     namespace: str
     scheduler_name: str
-    rng: random.Random
+    seed: int = 5
+    rng: random.Random = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _created: set[str] = field(default_factory=set[str])
     _overcommitted: set[str] = field(default_factory=set[str])
@@ -89,6 +104,7 @@ class Arena:
 
     def __post_init__(self) -> None:
         """Make the namespace."""
+        self.rng = random.Random(self.seed)  # noqa: S311 - sizes and moments, no secrets
         api.make_namespace(self.cluster.client, self.namespace)
 
     def create(self, count: int, *, duration_s: float | None = None) -> None:

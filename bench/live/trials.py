@@ -183,19 +183,10 @@ def with_history(trial: Trial, url: str) -> Trial:
             if run is None or run.started_s is None or run.finished_s is None:
                 continue
             recorded += run.node == pod.node
-            decisions = [
-                each
-                for each in store.decisions_of_pod(pod.namespace, pod.name)
-                if each.pod_uid == pod.uid and each.node == pod.node and each.expected_s is not None
-            ]
-            if decisions and run.finished_s > run.started_s:
-                last = max(decisions, key=lambda each: each.decided_s)
+            took_s = run.finished_s - run.started_s
+            if run.expected_s is not None and took_s > 0.0:
                 foretold.append(
-                    Foretold(
-                        expected_s=last.expected_s or 0.0,
-                        source=last.expected_source or "",
-                        real_s=run.finished_s - run.started_s,
-                    )
+                    Foretold(expected_s=run.expected_s, source=run.expected_source or "", real_s=took_s)
                 )
     finally:
         store.close()
