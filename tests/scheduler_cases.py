@@ -96,6 +96,10 @@ class TableFeed:
         assert pod.key not in self.state.pods
         del self._assumed[pod.key]
 
+    def lose_assumption(self, key: str) -> None:
+        """As when the node goes that a pod is assumed on."""
+        self._assumed.pop(key, None)
+
     # ---- the watch ----
 
     def set_node(self, name: str, cpu_milli: int = 1000) -> None:
