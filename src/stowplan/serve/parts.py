@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
+from stowplan import __version__
 from stowplan.core.constraints import RuleTable
 from stowplan.core.domain import ClusterState
 from stowplan.core.engine import Engine
+from stowplan.core.lookahead import LookAhead, Timed
 from stowplan.core.policy import Policy, make_policy
+from stowplan.core.record import Setup
 from stowplan.errors import InvalidInput
 from stowplan.kube.live.pod import LivePod
 from stowplan.kube.plan import GATE
 from stowplan.serve.config import SchedulerConfig
 from stowplan.serve.scheduler.interface import Mode
 
-__all__ = ["make_engine", "make_policies", "rules_with_pool", "selection"]
+__all__ = ["make_engine", "make_policies", "rules_with_pool", "selection", "setup_of"]
+
+_LOOK_AHEAD: Final = "look-ahead"
 
 
 def rules_with_pool(config: SchedulerConfig, rules: RuleTable) -> RuleTable:
@@ -39,7 +46,7 @@ def rules_with_pool(config: SchedulerConfig, rules: RuleTable) -> RuleTable:
 
 
 def make_policies(config: SchedulerConfig) -> tuple[Policy, Policy | None]:
-    """Return the policy, and what decides when it fails.
+    """Return the configured policy itself, and what decides when it fails.
 
     Raises:
         InvalidInput: a name or an option is not known.
@@ -52,20 +59,48 @@ def make_policies(config: SchedulerConfig) -> tuple[Policy, Policy | None]:
     return policy, fallback
 
 
-def make_engine(config: SchedulerConfig, state: ClusterState, rules: RuleTable) -> Engine:
-    """Return an engine over `state` with the configured policy and its fallback.
+def setup_of(config: SchedulerConfig, rules: RuleTable) -> Setup:
+    """Return who decides, as records keep it: the configured policy, looked ahead with if so wished.
 
     Raises:
-        InvalidInput: a name, an option or the pool cannot be used.
+        InvalidInput: the labels of the pool cannot be used.
     """
-    policy, fallback = make_policies(config)
+    name, options = config.policy, dict(config.policy_options)
+    if config.look_ahead.enable and name != _LOOK_AHEAD:
+        others = [other for other in config.look_ahead.alternatives if other != name]
+        name, options = _LOOK_AHEAD, {"policy": name, "options": options, "alternatives": others}
+    return Setup(
+        version=__version__,
+        policy=name,
+        options=options,
+        fallback=config.fallback,
+        rules=rules_with_pool(config, rules),
+    )
+
+
+def make_engine(config: SchedulerConfig, state: ClusterState, setup: Setup) -> Engine:
+    """Return an engine over `state` that decides as `setup` says, within the configured time.
+
+    Raises:
+        InvalidInput: a name or an option cannot be used.
+    """
+    plain, fallback = make_policies(config)
+    policy = plain
+    if setup.policy != config.policy:
+        try:
+            policy = make_policy(setup.policy, **setup.options)
+        except InvalidInput as error:
+            raise InvalidInput(f"scheduler.look_ahead: {error}") from None
+    if isinstance(policy, LookAhead):
+        budget_s = config.look_ahead.budget_ms / 1000
+        policy.make_budget = lambda: Timed(budget_s, time.monotonic)
     return Engine(
         state,
         policy,
         rng=np.random.Generator(np.random.PCG64(config.seed)),
-        rules=rules_with_pool(config, rules),
+        rules=setup.rules,
         fallback=fallback,
-        explains=True,
+        explains=setup.explains,
     )
 
 

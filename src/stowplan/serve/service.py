@@ -37,8 +37,7 @@ from stowplan.serve.extender.settings import ExtenderSettings
 from stowplan.serve.health import Checks
 from stowplan.serve.keeping import KeptHistory
 from stowplan.serve.metrics import SchedulerMetrics
-from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection
-from stowplan.serve.plain import PlainTasks
+from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
 from stowplan.serve.preemption.preemptor import Preemptor
 from stowplan.serve.record.answers import pod_answer, workflow_answer
 from stowplan.serve.record.recorder import DecisionRecorder
@@ -52,6 +51,8 @@ from stowplan.serve.scheduler.shadow import ShadowActuator, as_decision
 from stowplan.serve.scheduler.volumes import VolumeClaimer
 from stowplan.serve.together import Together
 from stowplan.serve.vitals import Vitals
+from stowplan.serve.workflows.book import WorkflowBook
+from stowplan.serve.workflows.settings import BookSettings
 
 __all__ = ["SchedulerService"]
 
@@ -94,11 +95,19 @@ class SchedulerService:
         self.rights = RightsCheck(client, asked)
         self.feed = ClusterFeed(client, ClusterState())
         self.election = _election(config, client, self.identity)
-        self.book = PlainTasks(self.feed)
+        self.book = WorkflowBook(
+            client,
+            self.feed,
+            history=self.history if config.history.url else None,
+            history_url=config.history.url,
+            registry=self.metrics.registry,
+            settings=BookSettings(refit_s=config.history.refit_s),
+        )
         self._events = EventRecorder(client, _CONTROLLER, self.identity, gives_way=self._is_busy)
         statuses = StatusWriter(client)
-        engine = make_engine(config.scheduler, self.feed.state, rules)
-        self._recorder = self._make_recorder(engine, rules) if config.history.url else None
+        setup = setup_of(config.scheduler, rules)
+        engine = make_engine(config.scheduler, self.feed.state, setup)
+        self._recorder = self._make_recorder(engine, setup) if config.history.url else None
         is_loud = mode is not Mode.SHADOW
         self.scheduler = Scheduler(
             feed=self.feed,
@@ -150,19 +159,13 @@ class SchedulerService:
             metrics=self.metrics,
         )
 
-    def _make_recorder(self, engine: Engine, rules: RuleTable) -> DecisionRecorder:
-        config = self._config.scheduler
+    def _make_recorder(self, engine: Engine, setup: Setup) -> DecisionRecorder:
+        is_shadow = self._config.scheduler.mode is Mode.SHADOW
         return DecisionRecorder(
             engine=engine,
-            setup=Setup(
-                version=__version__,
-                policy=config.policy,
-                options=config.policy_options,
-                fallback=config.fallback,
-                rules=rules_with_pool(config, rules),
-            ),
+            setup=setup,
             writer=self.history,
-            mode=DecisionMode.SHADOW if config.mode is Mode.SHADOW else DecisionMode.LIVE,
+            mode=DecisionMode.SHADOW if is_shadow else DecisionMode.LIVE,
             wall=time.time,
             expect=self.book.expected_on,
         )
@@ -260,6 +263,8 @@ class SchedulerService:
     def _watch_vitals(self) -> None:
         watch = self.vitals.watch
         self.vitals.watch_many(lambda: _troubles(self.feed.health))
+        self.vitals.watch_many(lambda: _troubles(self.book.health))
+        self.vitals.watch_many(lambda: self.book.degraded)
         self.vitals.watch_many(lambda: self.scheduler.status.degraded)
         watch("history", lambda: self.history.why_degraded)
         watch("records", self._why_no_records)
@@ -306,6 +311,7 @@ class SchedulerService:
                 kind: {"state": health.state.value, "events": health.events, "unusable": len(health.unusable)}
                 for kind, health in self.feed.health.items()
             },
+            "workflows": dict(self.book.status),
             "history": dict(self.history.status),
             "degraded": dict(self.metrics.degradations),
         }

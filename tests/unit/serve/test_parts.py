@@ -6,12 +6,13 @@ import pytest
 
 from stowplan.core.constraints import NO_RULES
 from stowplan.core.domain import ClusterState, Node, NodeSet, PodShape, Resources, freeze_labels
+from stowplan.core.lookahead import LookAhead, Timed
 from stowplan.errors import InvalidInput
 from stowplan.kube.api.status import SchedulingStatus
 from stowplan.kube.live.pod import LivePod, MainContainer
 from stowplan.kube.plan import GATE
-from stowplan.serve.config import Config, SchedulerConfig, load_config
-from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection
+from stowplan.serve.config import Config, LookAheadConfig, SchedulerConfig, load_config
+from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
 from stowplan.serve.scheduler.interface import Mode
 
 
@@ -60,7 +61,7 @@ def test_a_node_pool_keeps_all_other_nodes_out() -> None:
     for name, labels in (("in", {"pool": "batch"}), ("out", {"pool": "web"}), ("unlabelled", {})):
         resources = Resources({"cpu": 4000, "memory": 1 << 30, "pods": 10})
         state.apply(NodeSet(Node(name, resources, labels=freeze_labels(labels))))
-    filters = make_engine(config, state, NO_RULES).filters_of(PodShape())
+    filters = make_engine(config, state, setup_of(config, NO_RULES)).filters_of(PodShape())
     assert [name for name, row in state.rows() if filters.feasible[row]] == ["in"]
     assert filters.counts() == {"RuleTable": 2}
 
@@ -72,6 +73,32 @@ def test_without_a_pool_the_rules_stay_as_they_are() -> None:
 def test_a_policy_that_does_not_exist_is_named_with_the_nearest() -> None:
     with pytest.raises(InvalidInput, match=r"scheduler.policy: unknown policy 'srtp'.*'srpt'"):
         make_policies(SchedulerConfig(policy="srtp"))
+
+
+def test_look_ahead_is_around_the_policy_with_its_options_and_never_twice() -> None:
+    options = {"solved_nodes": 4}
+    config = SchedulerConfig(
+        policy="srpt-physics",
+        policy_options=options,
+        look_ahead=LookAheadConfig(alternatives=("kube-scheduler", "srpt-physics")),
+    )
+    setup = setup_of(config, NO_RULES)
+    assert setup.policy == "look-ahead"
+    assert setup.options == {
+        "policy": "srpt-physics",
+        "options": options,
+        "alternatives": ["kube-scheduler"],
+    }
+    engine = make_engine(config, ClusterState(), setup)
+    assert isinstance(engine.policy, LookAhead)
+    assert isinstance(engine.policy.make_budget(), Timed)
+
+
+def test_without_look_ahead_the_policy_decides_itself() -> None:
+    config = SchedulerConfig(policy="srpt", look_ahead=LookAheadConfig(enable=False))
+    setup = setup_of(config, NO_RULES)
+    assert (setup.policy, setup.options) == ("srpt", {})
+    assert make_engine(config, ClusterState(), setup).policy.name == "srpt"
 
 
 def test_no_fallback_can_be_wished_for() -> None:

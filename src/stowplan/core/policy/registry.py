@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -125,6 +125,7 @@ def _rank_min_round_robin() -> Policy:
 def _look_ahead(
     *,
     policy: str = "srpt-physics",
+    options: Mapping[str, object] | None = None,
     alternatives: Sequence[str] = ("srpt", "kube-scheduler"),
     horizon: int = 32,
     most_tasks: int = 400,
@@ -133,7 +134,7 @@ def _look_ahead(
     from stowplan.core.lookahead.policy import LookAhead  # noqa: PLC0415  (it decodes; that needs policies)
 
     return LookAhead(
-        make_policy(policy),
+        make_policy(policy, **(options or {})),
         [make_policy(name) for name in alternatives],
         budget=budget,
         horizon=horizon,
