@@ -89,6 +89,7 @@ class Tracking:
         count = len(index)
         self.index = index
         self.progress = WorkflowProgress(key, index.view.workflow, submitted_s)
+        self._expected_s = self.progress.workflow.expected_s
         self._widths: dict[str, int | None] = {loop.place: loop.width for loop in index.open_loops()}
         self._seen_widths: dict[str, int] = {}
         self._instances: list[dict[Items, _Instance]] = [{} for _ in range(count)]
@@ -165,6 +166,7 @@ class Tracking:
     def expect(self, workflow: Workflow) -> None:
         """Take other expected durations: `workflow` is that of the index but for them."""
         self.progress.workflow = workflow
+        self._expected_s = workflow.expected_s
         self.progress.changes += 1
         self._ranks_are_stale = True
         self._is_settled = False
@@ -174,11 +176,11 @@ class Tracking:
         if self._is_settled:
             return
         progress = self.progress
-        progress.remaining_work_s = float(progress.workflow.expected_s @ self._open)
+        progress.remaining_work_s = float(self._expected_s @ self._open)
         # As long as tasks end in the order of the graph, what is after an open task is open, and ranks stay.
         is_crossed = bool(self._out_of_order)
         if self._ranks_are_stale or (self._has_moved and (is_crossed or self._ranks_are_crossed)):
-            left_s = progress.workflow.expected_s
+            left_s = self._expected_s.copy()
             if is_crossed:
                 left_s[self._closed] = 0.0
             progress.upward_rank_s = progress.workflow.upward_ranks(left_s.tolist())
