@@ -81,7 +81,7 @@ container_statuses = st.builds(
 pod_statuses = fields(
     phase=st.sampled_from(["Pending", "Running", "Running", "Succeeded", "Failed"]),
     nominatedNodeName=st.sampled_from(NODES),
-    containerStatuses=st.lists(container_statuses, max_size=2),
+    containerStatuses=st.lists(container_statuses, max_size=2, unique_by=lambda status: status["name"]),
     conditions=st.lists(
         st.just({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}), max_size=1
     ),

@@ -16,7 +16,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Identity(msgspec.Struct, frozen=True, gc=False):
     """What tells an object, and a version of it, from all others.
 
-    Whoever keeps many objects keeps their names several times, so all that keep them share these texts.
+    Whoever keeps many objects keeps these texts several times over, so they are shared.
     """
 
     name: str
@@ -26,7 +26,6 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         """Share the texts that every version of the object has."""
-        msgspec.structs.force_setattr(self, "name", intern(self.name))
         msgspec.structs.force_setattr(self, "uid", intern(self.uid))
         msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
 

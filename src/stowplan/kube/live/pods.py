@@ -26,7 +26,7 @@ from stowplan.kube.api.reflection import Identity
 from stowplan.kube.live.listener import Listener
 from stowplan.kube.live.namespaces import NamespaceBook
 from stowplan.kube.live.pod import LivePod
-from stowplan.kube.live.reader import Fixed, PodReader, PodSeen
+from stowplan.kube.live.reader import Fixed, HeldPod, PodReader, PodSeen
 from stowplan.kube.manifest.context import ShapeContext
 from stowplan.kube.manifest.owners import OWNER_KINDS
 from stowplan.kube.manifest.standing import standing
@@ -61,14 +61,14 @@ class PodBook:
         namespaces: NamespaceBook,
         listeners: Iterable[Listener],
     ) -> None:
-        self.reader = PodReader()
-        self._peeking = PodReader()
         self._state = state
         self._context = context
         self._namespaces = namespaces
         self._listeners = listeners
-        self._pods: dict[str, LivePod] = {}
+        self._pods: dict[str, HeldPod] = {}
         self.pods: Mapping[str, LivePod] = MappingProxyType(self._pods)
+        self.reader = PodReader(self._pods)
+        self._peeking = PodReader({})
         self._assumed: dict[str, str] = {}  # key → node
         self._strays: dict[str, set[str]] = {}  # node that is not there → pods that are bound to it
         self._owned: dict[OwnerKey, set[str]] = {}
@@ -86,8 +86,8 @@ class PodBook:
             self._namespaces.use(identity.namespace)
         if before is None or not item.is_same:
             self._forget_needs(before)
-            self._note_problem(key, item.fixed.problem)
-            self._note_needs(key, identity.namespace, item.fixed)
+            self._note_problem(key, item.told.fixed.problem)
+            self._note_needs(key, identity.namespace, item.told.fixed)
         self._take(before, self._live(key, identity, item, before))
 
     def delete(self, identity: Identity) -> None:
@@ -96,7 +96,6 @@ class PodBook:
         key = last.key
         self._forget_needs(last)
         self._problems.pop(key, None)
-        self.reader.forget(last.uid)
         self._assumed.pop(key, None)
         self._leave_strays(key, last.node_name)
         self._settle(key)
@@ -114,42 +113,42 @@ class PodBook:
             InvalidObject: it has a field that cannot be used.
             msgspec.DecodeError: a field is of another type than the API says.
         """
-        seen = self._peeking.read(raw)
-        self._peeking.forget(identity.uid)
-        return self._live(identity.key, identity, seen, None)
+        return self._live(identity.key, identity, self._peeking.read(raw), None)
 
-    def _live(self, key: str, identity: Identity, seen: PodSeen, before: LivePod | None) -> LivePod:
-        fixed = seen.fixed
-        wants = seen.status.nominated_node if not (fixed.node_name or seen.is_terminating) else ""
+    def _live(self, key: str, identity: Identity, seen: PodSeen, before: HeldPod | None) -> HeldPod:
+        told = seen.told
+        fixed = told.fixed
+        wants = seen.status.nominated_node if not (told.node_name or seen.is_terminating) else ""
         if before is not None and seen.is_same and bool(before.shape.own_nomination) == bool(wants):
             shape = before.shape  # current: whoever changes the context completes it anew
         else:
             shape = self._context.complete(fixed.shape, fixed.needs, own_nomination=key if wants else "")
-        return LivePod(
+        return HeldPod(
             key=key,
             namespace=identity.namespace,
             name=identity.name,
             uid=identity.uid,
             shape=shape,
             phase=seen.phase,
-            node_name=fixed.node_name,
+            node_name=told.node_name,
             is_terminating=seen.is_terminating,
             created_s=before.created_s if before is not None else seen.created_s,
             started_s=seen.started_s,
             status=before.status if before is not None and before.status == seen.status else seen.status,
             reason=seen.reason,
             message=seen.message,
-            can_preempt=fixed.can_preempt,
-            owner=fixed.owner,
-            identity=fixed.identity,
+            can_preempt=told.can_preempt,
+            owner=told.owner,
+            identity=told.identity,
             main=before.main if before is not None and before.main == seen.main else seen.main,
             is_preempted=seen.is_preempted,
+            fixed=fixed,
         )
 
-    def _take(self, before: LivePod | None, now: LivePod) -> None:
+    def _take(self, before: HeldPod | None, now: HeldPod) -> None:
+        self._pods[now.key] = now  # even one that is equal: what spares reading it may be new
         if now == before:
             return
-        self._pods[now.key] = now
         if not now.is_waiting:  # bound: a fact now; ended or being deleted: it never will be
             self._assumed.pop(now.key, None)
         self._settle(now.key)
@@ -187,7 +186,7 @@ class PodBook:
         """Note which node the API server now says that a waiting pod is promised, before the watch tells."""
         known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid and known.is_waiting:
-            fixed = self.reader.fixed(known.uid)
+            fixed = known.fixed
             own = known.key if node_name else ""
             shape = self._context.complete(fixed.shape, fixed.needs, own_nomination=own)
             status = dataclasses.replace(known.status, nominated_node=node_name)
@@ -227,7 +226,7 @@ class PodBook:
         for key in keys:
             pod = self._pods[key]
             if not pod.has_ended:
-                fixed = self.reader.fixed(pod.uid)
+                fixed = pod.fixed
                 shape = self._context.complete(
                     fixed.shape, fixed.needs, own_nomination=pod.shape.own_nomination
                 )

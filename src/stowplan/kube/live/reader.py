@@ -11,9 +11,10 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from sys import intern
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ from stowplan.core.domain import CPU, MEMORY, PODS, PodShape
 from stowplan.errors import InvalidObject
 from stowplan.kube.api.status import CONDITION, DISRUPTION_TARGET, PREEMPTION, SchedulingStatus
 from stowplan.kube.argo import AgentPod, TaskPod, identify_pod
-from stowplan.kube.live.pod import MainContainer, Owner
+from stowplan.kube.live.pod import LivePod, MainContainer, Owner
 from stowplan.kube.live.projection import RESIZE_PENDING, projection_of
 from stowplan.kube.live.wire import (
     FRAMES,
@@ -39,7 +40,7 @@ from stowplan.kube.manifest.cursor import Cursor
 from stowplan.kube.manifest.pods import read_pod_shape
 from stowplan.kube.manifest.standing import ENDED_PHASES
 
-__all__ = ["Fixed", "PodReader", "PodSeen"]
+__all__ = ["Fixed", "HeldPod", "PodReader", "PodSeen"]
 
 _REMEMBERED: Final = 4096
 """Shapes by what they were read from; templates come and go."""
@@ -50,7 +51,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Fixed(msgspec.Struct, frozen=True, gc=False):
-    """What of a pod seldom changes.
+    """What of a pod seldom changes, besides what its `LivePod` has.
 
     Attributes:
         digest: of what all this was read from.
@@ -62,19 +63,32 @@ class Fixed(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
     shape: PodShape
     needs: ShapeNeeds
-    node_name: str
-    can_preempt: bool
-    owner: Owner | None
-    identity: TaskPod | AgentPod | None
     problem: str
     main: MainContainer
     main_name: str
 
 
-class PodSeen(msgspec.Struct, frozen=True, gc=False):
-    """A pod as one event shows it. `is_same`: `fixed` is what it was at the event before."""
+@dataclass(frozen=True, slots=True)
+class HeldPod(LivePod):
+    """A pod with what spares reading it again."""
+
+    fixed: Fixed = field(kw_only=True, compare=False, repr=False)
+
+
+class _Told(NamedTuple):
+    """What a pod says besides its status."""
 
     fixed: Fixed
+    node_name: str
+    can_preempt: bool
+    owner: Owner | None
+    identity: TaskPod | AgentPod | None
+
+
+class PodSeen(msgspec.Struct, frozen=True, gc=False):
+    """A pod as one event shows it. `is_same`: nothing but its status changed since the event before."""
+
+    told: _Told
     is_same: bool
     phase: str
     is_terminating: bool
@@ -88,11 +102,14 @@ class PodSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodReader:
-    """Reads pods, and remembers of each what does not change with its status."""
+    """Reads pods; of those that are known, what is new.
 
-    def __init__(self) -> None:
-        """Start knowing no pod."""
-        self._fixed: dict[str, Fixed] = {}  # by uid
+    Args:
+        known: pods by key, as they were read before.
+    """
+
+    def __init__(self, known: Mapping[str, HeldPod]) -> None:
+        self._known = known
         self._shapes: dict[bytes, PodShape] = {}
         self._same: dict[PodShape, PodShape] = {}
         self._mains: dict[MainContainer, MainContainer] = {}
@@ -106,46 +123,42 @@ class PodReader:
             msgspec.DecodeError: a field is of another type than the API says.
         """
         frame = FRAMES.decode(raw)
-        status = frame.status or _NO_STATUS
+        metadata, status = frame.metadata, frame.status or _NO_STATUS
         digest = _digest(frame, status)
-        uid = intern(frame.metadata.uid)
-        before = self._fixed.get(uid)
-        fixed = before
-        if fixed is None or fixed.digest != digest:
-            fixed = self._fixed[uid] = self._read(frame, status, digest, before)
-        phase = intern(status.phase or "Pending")
-        is_terminating = frame.metadata.deletion_timestamp is not None
+        before = self._known.get(f"{metadata.namespace}/{metadata.name}")
+        if before is not None and before.uid != metadata.uid:
+            before = None
+        is_same = before is not None and before.fixed.digest == digest
+        if is_same and before is not None:
+            told = _Told(before.fixed, before.node_name, before.can_preempt, before.owner, before.identity)
+        else:
+            told = self._read(frame, status, digest, before)
+        is_terminating = metadata.deletion_timestamp is not None
         return PodSeen(
-            fixed=fixed,
-            is_same=fixed is before,
-            phase=phase,
+            told=told,
+            is_same=is_same,
+            phase=intern(status.phase or "Pending"),
             is_terminating=is_terminating,
-            created_s=_seconds(frame.metadata.creation_timestamp) or 0.0,
+            created_s=_seconds(metadata.creation_timestamp) or 0.0,
             started_s=_seconds(status.start_time),
             status=_scheduling(status),
             reason=status.reason or "",
             message=status.message or "",
-            main=_main_now(fixed, status),
+            main=_main_now(told.fixed, status),
             is_preempted=is_terminating and _is_preempted(status),
         )
 
-    def fixed(self, uid: str) -> Fixed:
-        """Return what was read last of the pod of that uid."""
-        return self._fixed[uid]
-
-    def forget(self, uid: str) -> None:
-        """Forget a pod that is gone."""
-        self._fixed.pop(uid, None)
-
     # ---- what is not status ----
 
-    def _read(self, frame: Frame, status: Status, digest: bytes, before: Fixed | None) -> Fixed:
+    def _read(self, frame: Frame, status: Status, digest: bytes, before: HeldPod | None) -> _Told:
         metadata = frame.metadata
         spec = SPECS.decode(frame.spec)
+        node_name = intern(spec.node_name or "")
         if before is not None and status.phase in ENDED_PHASES:
             # It asks for nothing any more; what changed is the mark that it is done. As this is no reading,
             # it has no digest.
-            return msgspec.structs.replace(before, digest=b"", node_name=intern(spec.node_name or ""))
+            fixed = msgspec.structs.replace(before.fixed, digest=b"")
+            return _Told(fixed, node_name, before.can_preempt, before.owner, before.identity)
         where = f"Pod {metadata.namespace}/{metadata.name}"
         containers = spec.containers or []
         main = next((one for one in containers if one.name == _MAIN), containers[0] if containers else None)
@@ -153,22 +166,12 @@ class PodReader:
             raise InvalidObject(f"{where}: spec.containers is empty; a pod has at least one container")
         # Before the spec is cut down to what is common.
         static, main_name = self._main(main, where), intern(main.name or "")
-        node_name, can_preempt = intern(spec.node_name or ""), spec.preemption_policy != "Never"
+        can_preempt = spec.preemption_policy != "Never"
         needs, owner = self._needs_of(metadata, spec, where)
         shape = self._shape(metadata, spec, status, where)
         identity, problem = _identity(metadata, shape)
-        return Fixed(
-            digest=digest,
-            shape=shape,
-            needs=needs,
-            node_name=node_name,
-            can_preempt=can_preempt,
-            owner=owner,
-            identity=identity,
-            problem=problem,
-            main=static,
-            main_name=main_name,
-        )
+        fixed = Fixed(digest, shape, needs, problem, static, main_name)
+        return _Told(fixed, node_name, can_preempt, owner, identity)
 
     def _shape(self, metadata: Metadata, spec: Spec, status: Status, where: str) -> PodShape:
         projection, is_shared = projection_of(metadata, spec, status)
