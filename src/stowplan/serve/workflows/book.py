@@ -254,9 +254,13 @@ class WorkflowBook:
         """Return how long a pod will run: on its node, or on a usual one as long as it has none."""
         return self._pods.expected_on(self._pods.entry_of(pod), pod.node_name)
 
-    def expected_on(self, pod: LivePod, node_name: str) -> ExpectedDuration:
-        """Return how long a pod would run on a node."""
-        return self._pods.expected_on(self._pods.entry_of(pod), node_name)
+    def expected_on(self, pod: LivePod, node_name: str) -> ExpectedDuration | None:
+        """Return how long a pod would run on a node; None: it is gone by now.
+
+        It only looks, so that it may be asked from another thread.
+        """
+        entry = self._pods.known(pod)
+        return None if entry is None else self._pods.expected_on(entry, node_name)
 
     def progress_of(self, workflow: str) -> WorkflowProgress | None:
         """Return the progress of a workflow (`namespace/name`), None where it has no graph."""

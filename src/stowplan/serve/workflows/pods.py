@@ -90,6 +90,11 @@ class PodTasks:
             entry.pod = pod
         return entry
 
+    def known(self, pod: LivePod) -> PodEntry | None:
+        """Return what is known of a pod that the feed has told of, and nothing of others."""
+        entry = self._pods.get(pod.key)
+        return entry if entry is not None and entry.pod.uid == pod.uid else None
+
     def expected_on(self, entry: PodEntry, node_name: str) -> ExpectedDuration:
         """Return how long a pod would run on a node; "" for a usual one."""
         node_class = self._recorder.node_class(node_name)

@@ -65,7 +65,8 @@ class Recorder:
     def node_class(self, node_name: str) -> str:
         """Return the kind of machine of a node; empty where it is gone."""
         row = self._state.row(node_name) if node_name else -1
-        return node_class_of(self._state.node(row)) if row >= 0 else ""
+        node = self._state.nodes[row] if row >= 0 else None  # it may go away while another thread asks
+        return node_class_of(node) if node is not None else ""
 
     def started(self, entry: PodEntry) -> None:
         """Write that a pod runs, once its class is known."""
