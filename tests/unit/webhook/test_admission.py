@@ -175,6 +175,12 @@ def test_warnings_are_few_and_tell_that_there_are_more(most: int, told: int) -> 
     assert [warning.endswith("tells all") for warning in warnings[-1:]] == ([told < 12] if told else [])
 
 
+def test_a_control_character_in_a_key_does_not_lose_the_warning() -> None:
+    raw = workflow(container("leaf"), hooks={"a\x08\u202eb": {"template": "leaf"}})
+    (warning,) = mutated(Admission(PlanOptions()), raw)[1]["warnings"]
+    assert "spec.hooks.a\\u0008\\u202eb.expression is None" in warning
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_who_submits_is_not_told_what_only_the_operator_can_mend(mode: Mode) -> None:
     options = PlanOptions(mode=mode)

@@ -234,5 +234,6 @@ def _refusal(owner: str, problems: tuple[Problem, ...]) -> Refusal:
 
 
 def _cut(sentence: str) -> str:
-    text = " ".join(sentence.split())
+    # The API server drops a warning with a control character in it; a key of a workflow may have one.
+    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in " ".join(sentence.split()))
     return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 1] + "…"
