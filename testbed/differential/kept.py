@@ -129,8 +129,8 @@ def _ours(said: Emptying) -> ExpectedPreemption:
     )
 
 
-def ours(objects: Sequence[Manifest]) -> dict[str, Expected]:
-    """Return what we say, by pod."""
+def ours(objects: Sequence[Manifest], *, has_preemptions: bool = False) -> dict[str, Expected]:
+    """Return what we say, by pod; what preemption would do only when that is asked."""
     loaded = load_objects(objects)
     state = loaded.state
     scoring, crowd = Scoring(loaded), Crowd(loaded, objects)
@@ -148,7 +148,7 @@ def ours(objects: Sequence[Manifest]) -> dict[str, Expected]:
             dict(sorted(refused.items())),
             {name: FILTERS[number - 1] for name, number in first.items() if number},
             sorted(best),
-            _ours(crowd.emptying(pod.key, compiled)),
+            _ours(crowd.emptying(pod.key, compiled)) if has_preemptions else None,
         )
     return said
 

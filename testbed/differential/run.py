@@ -84,11 +84,16 @@ def read_progress(path: Path, seed: int, nodes: int, emphasis: str | None = None
     except msgspec.DecodeError as error:
         raise BedError(f"{path} is not the tally of a run ({error}); name another file") from error
     if (known.seed, known.nodes, known.emphasis) != (seed, nodes, emphasis):
+        theirs = f"seed {known.seed} with {known.nodes} nodes{_about(known.emphasis)}"
         raise BedError(
-            f"{path} is of seed {known.seed} with {known.nodes} nodes and emphasis {known.emphasis}, not of "
-            f"seed {seed} with {nodes} and {emphasis}; name another file, or take the same"
+            f"{path} is of {theirs}, not of seed {seed} with {nodes}{_about(emphasis)}; "
+            "name another file, or take the same"
         )
     return known
+
+
+def _about(emphasis: str | None) -> str:
+    return f" about {emphasis}" if emphasis else ""
 
 
 def _write(path: Path, progress: Progress) -> None:

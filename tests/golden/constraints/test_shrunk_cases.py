@@ -13,7 +13,7 @@ CASES = sorted((Path(__file__).parent / "shrunk").glob("*.json"))
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
 def test_we_say_what_kube_scheduler_says(path: Path) -> None:
     case = read_case(path)
-    said = ours(case.objects)
+    said = ours(case.objects, has_preemptions=any(one.preemption for one in case.pods.values()))
     assert {key: (one.refused, one.first) for key, one in said.items()} == {
         key: (one.refused, one.first) for key, one in case.pods.items()
     }

@@ -140,6 +140,8 @@ def test_a_run_goes_on_only_from_its_own_tally(tmp_path: Path) -> None:
     assert read_progress(path, 1, 50) == known
     with pytest.raises(BedError, match=r"is of seed 1 with 50 nodes, not of seed 2 with 50"):
         read_progress(path, 2, 50)
+    with pytest.raises(BedError, match=r"with 50 nodes, not of seed 1 with 50 about preemption"):
+        read_progress(path, 1, 50, "preemption")
     path.write_text("{")
     with pytest.raises(BedError, match=r"is not the tally of a run"):
         read_progress(path, 1, 50)
