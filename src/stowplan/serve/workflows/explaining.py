@@ -71,7 +71,8 @@ def explain(entry: WorkflowEntry, expectations: Expectations) -> Mapping[str, An
     }
     tracking = entry.tracking
     if tracking is None:
-        return {**found, "tasks": [], "unknown": [entry.problem] if entry.problem else []}
+        nothing = dict.fromkeys(("remaining_work_s", "critical_path_s", "open_tasks"))
+        return {**found, **nothing, "tasks": [], "beside": _beside(entry), "unknown": []}
     progress, tasks = tracking.progress, _tasks(entry, tracking, expectations)
     return {
         **found,
@@ -79,13 +80,18 @@ def explain(entry: WorkflowEntry, expectations: Expectations) -> Mapping[str, An
         "critical_path_s": max((task["rank_s"] for task in tasks if task["open"]), default=0.0),
         "open_tasks": progress.open_tasks,
         "tasks": tasks,
-        "beside": [
-            {"pod": pod.pod.name, "node": pod.pod.node_name or None, "phase": pod.pod.phase}
-            for pod in entry.pods.values()
-            if pod.task is None
-        ],
+        "beside": _beside(entry),
         "unknown": _unknown(tracking),
     }
+
+
+def _beside(entry: WorkflowEntry) -> list[dict[str, Any]]:
+    """Return the pods that the graph does not foresee."""
+    return [
+        {"pod": pod.pod.name, "node": pod.pod.node_name or None, "phase": pod.pod.phase}
+        for pod in entry.pods.values()
+        if pod.task is None
+    ]
 
 
 def _tasks(entry: WorkflowEntry, tracking: Tracking, expectations: Expectations) -> list[dict[str, Any]]:
