@@ -115,8 +115,12 @@ def test_refused_is_exactly_what_cannot_be_planned(raw: Json) -> None:
 
 
 @settings(max_examples=200)
-@given(raw=JSON, operation=st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", ""]))
-def test_any_json_gets_an_answer(raw: object, operation: str) -> None:
+@given(
+    raw=JSON, operation=st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", ""]), is_ours=st.booleans()
+)
+def test_any_json_gets_an_answer(raw: object, operation: str, is_ours: bool) -> None:
+    if is_ours and isinstance(raw, dict):
+        raw = {**raw, "apiVersion": "argoproj.io/v1alpha1", "kind": "WorkflowTemplate"}
     for ask in (mutated, validated):
-        _, response = ask(Admission(OPTIONS[0]), raw, kind="Workflow", operation=operation)
+        _, response = ask(Admission(OPTIONS[0]), raw, kind="WorkflowTemplate", operation=operation, old=raw)
         assert response["allowed"] in {True, False}

@@ -28,6 +28,7 @@ def review(
 ) -> bytes:
     """The body of a request that asks about an object."""
     found: Json = raw if isinstance(raw, dict) else {}
+    metadata = found.get("metadata")
     asked = kind or str(found.get("kind", ""))
     plural = f"{asked.lower()}s"
     version = {"group": "argoproj.io", "version": "v1alpha1"}
@@ -37,7 +38,7 @@ def review(
         "resource": {**version, "resource": plural},
         "requestKind": {**version, "kind": asked},
         "requestResource": {**version, "resource": plural},
-        "name": found.get("metadata", {}).get("name", ""),
+        "name": metadata.get("name", "") if isinstance(metadata, dict) else "",
         "namespace": namespace,
         "operation": operation,
         "userInfo": {"username": "alice", "groups": ["system:authenticated"]},

@@ -13,8 +13,8 @@ import pytest
 
 from stowplan.errors import InvalidInput
 from stowplan.kube.api.client import ApiClient
-from stowplan.serve.config import HistoryConfig
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.sections import HistoryConfig
 from stowplan.serve.webhook.application import MUTATE_PATH
 from stowplan.serve.webhook.server import RIGHTS, WebhookServer, controller_rights
 from stowplan.serve.webhook.settings import ControllerConfig, WebhookConfig
