@@ -23,7 +23,7 @@ from stowplan.observe.history import (
     Record,
     Retention,
 )
-from stowplan.serve.config import HistoryConfig
+from stowplan.serve.sections import HistoryConfig
 
 __all__ = ["KeptHistory"]
 

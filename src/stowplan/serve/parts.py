@@ -18,8 +18,8 @@ from stowplan.core.record import Setup
 from stowplan.errors import InvalidInput
 from stowplan.kube.live.pod import LivePod
 from stowplan.kube.plan import GATE
-from stowplan.serve.config import SchedulerConfig
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.sections import SchedulerConfig
 
 __all__ = ["make_engine", "make_policies", "rules_with_pool", "selection", "setup_of"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from stowplan.errors import InvalidInput
 from stowplan.observe.history import HistoryStore, WorkflowRun
-from stowplan.serve.config import HistoryConfig
 from stowplan.serve.keeping import KeptHistory
+from stowplan.serve.sections import HistoryConfig
 
 
 def kept(url: str) -> KeptHistory:

@@ -11,9 +11,10 @@ from stowplan.errors import InvalidInput
 from stowplan.kube.api.status import SchedulingStatus
 from stowplan.kube.live.pod import LivePod, MainContainer
 from stowplan.kube.plan import GATE
-from stowplan.serve.config import Config, LookAheadConfig, SchedulerConfig, load_config
+from stowplan.serve.config import Config, load_config
 from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.sections import LookAheadConfig, SchedulerConfig
 
 
 def pod(scheduler_name: str = "default-scheduler", gates: tuple[str, ...] = ()) -> LivePod:

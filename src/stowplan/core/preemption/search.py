@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +20,15 @@ from stowplan.core.preemption.budgets import BudgetBook
 from stowplan.core.preemption.choice import Candidate, StartTimes, best_candidate
 from stowplan.core.preemption.victims import select_victims
 
-__all__ = ["Search", "SearchSettings", "search"]
+__all__ = ["Chance", "Search", "SearchSettings", "search"]
+
+
+class Chance(Protocol):
+    """Draws numbers; `random.Random` is one."""
+
+    def randrange(self, start: int, /) -> int:
+        """Return a number from 0 on, below `start`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ def search(
     started_s: StartTimes,
     *,
     settings: SearchSettings,
-    generator: Random,
+    generator: Chance,
 ) -> Search:
     """Look for the node to empty for a pod that no node takes; nothing is changed.
 

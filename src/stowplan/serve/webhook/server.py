@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from stowplan.errors import InvalidInput
 from stowplan.kube.api.client import ApiClient
 from stowplan.kube.api.reflection import ReflectorState
-from stowplan.serve.config import HistoryConfig, HttpConfig
 from stowplan.serve.health import Checks
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.rights import Right
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.sections import HistoryConfig, HttpConfig
 from stowplan.serve.together import Together
 from stowplan.serve.vitals import Vitals
 from stowplan.serve.webhook.admission import Admission

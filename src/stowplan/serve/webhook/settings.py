@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from stowplan.core.domain import milli_value, value
 from stowplan.errors import InvalidInput
 from stowplan.kube.argo import ControllerSettings
 from stowplan.kube.plan import Mode, PlanOptions, Preference, Referencing, Requests
 from stowplan.serve.scheduler.interface import Mode as SchedulerMode
+from stowplan.serve.sections import Port, Section
 
 __all__ = ["ControllerConfig", "PlanConfig", "PreferenceConfig", "RequestsConfig", "WebhookConfig"]
 
@@ -26,18 +27,14 @@ _PLANNED_AS: Final = {
 }
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RequestsConfig(_Section):
+class RequestsConfig(Section):
     """What containers ask for that ask for nothing and have no history."""
 
     cpu: str = "100m"
     memory: str = "128Mi"
 
 
-class PreferenceConfig(_Section):
+class PreferenceConfig(Section):
     """Nodes that are preferred: those with one of these values of a label."""
 
     label: str
@@ -45,7 +42,7 @@ class PreferenceConfig(_Section):
     weight: int = 50
 
 
-class ControllerConfig(_Section):
+class ControllerConfig(Section):
     """What Argo's controller is configured with, as far as it matters here.
 
     What is null here is read from the controller's ConfigMap.
@@ -78,7 +75,7 @@ class ControllerConfig(_Section):
         )
 
 
-class PlanConfig(_Section):
+class PlanConfig(Section):
     """What may be written on workflows; see `stowplan plan`.
 
     Attributes:
@@ -94,7 +91,7 @@ class PlanConfig(_Section):
     prefer: tuple[PreferenceConfig, ...] = ()
 
 
-class WebhookConfig(_Section):
+class WebhookConfig(Section):
     """The webhook.
 
     Attributes:
@@ -114,7 +111,7 @@ class WebhookConfig(_Section):
     """
 
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 10453
+    port: Port = 10453
     certificate: Path | None = None
     key: Path | None = None
     reload_s: PositiveFloat = 10.0
