@@ -19,7 +19,7 @@ from stowplan.core.domain import Change, ClusterState, PodShape
 __all__ = ["ChangeBatch", "PodJournal", "Relevance", "journal_of"]
 
 _LIMIT: Final = 131072
-_SHAPE_LIMIT: Final = 65536
+_SHAPE_LIMIT: Final = 4096  # each filter keeps something about each
 _FIRST_SIZE: Final = 1024
 _NOTHING: Final = -1
 

@@ -19,7 +19,7 @@ from stowplan.core.domain.selectors import Labels
 __all__ = ["PodGroup", "PodIndex", "TermOwner"]
 
 K = TypeVar("K", bound=Hashable)
-_CACHED_SHAPES: Final = 65536
+_CACHED_SHAPES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,12 @@ from stowplan.core.constraints import NO_RULES, CompiledFilters, RuleTable
 from stowplan.core.decoder import Degraded, GreedyDecoder, Infeasible, Lost, Placed, Wait
 from stowplan.core.decoder.greedy import Decoded
 from stowplan.core.domain import ClusterState, PendingTask, PodRemoved, PodShape, RunningTask
+from stowplan.core.domain.caching import forget_oldest, shapes_worth_keeping
 from stowplan.core.engine.assumed import AssumedStorage
 from stowplan.core.policy.interface import CycleView, Plan, Policy
 from stowplan.errors import InternalError, StowplanError
 
 __all__ = ["CycleReport", "Engine"]
-
-_CACHED_SHAPES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,7 @@ class Engine:
         if decoded.error is not None:
             degraded = self._fall_back(view, decoded, policy, limit, rows)
         # 5. Bound the cache; shapes come and go with their workflows.
-        if len(self._filters) > _CACHED_SHAPES:
-            self._filters.clear()
+        forget_oldest(self._filters, shapes_worth_keeping(self.state.capacity))
         return CycleReport(
             now_s,
             decoded.placed,
@@ -145,11 +143,12 @@ class Engine:
 
     def filters_of(self, shape: PodShape) -> CompiledFilters:
         """Return the constraints of `shape`, caught up with the state."""
-        filters = self._filters.get(shape)
+        filters = self._filters.pop(shape, None)
         if filters is None:
-            filters = self._filters[shape] = CompiledFilters(self.state, shape, rules=self._rules)
+            filters = CompiledFilters(self.state, shape, rules=self._rules)
         else:
             filters.refresh()
+        self._filters[shape] = filters  # the one used last is the last to be forgotten
         return filters
 
     def _plan(self, view: CycleView) -> tuple[Policy, Plan, Degraded | None]:

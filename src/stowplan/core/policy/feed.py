@@ -16,6 +16,7 @@ from stowplan.core.domain import ChangeKind, ClusterState, PodShape
 __all__ = ["ChangeFeed"]
 
 _LIMIT = 65536
+_SHAPE_LIMIT = 2048  # each reader keeps something about each shape
 
 
 class ChangeFeed:
@@ -61,7 +62,8 @@ class ChangeFeed:
             return
         changes = self.state.changes_since(self._sequence)
         self._sequence = sequence
-        if changes is None or self.length + len(changes) > _LIMIT:
+        is_full = changes is not None and self.length + len(changes) > _LIMIT
+        if changes is None or is_full or len(self.shapes) > _SHAPE_LIMIT:
             self._start_over()
             return
         for change in changes:

@@ -43,7 +43,7 @@ __all__ = ["GateActuator", "Placement", "release_patch"]
 
 WITHIN_S: Final = 30.0
 _WEIGHT: Final = 100
-_CACHED_SHAPES: Final = 8192
+_CACHED_SHAPES: Final = 2048
 
 Json = dict[str, Any]
 

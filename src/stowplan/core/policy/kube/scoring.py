@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import CPU, MEMORY, PendingTask, PodShape
+from stowplan.core.domain.caching import forget_oldest, shapes_worth_keeping
 from stowplan.core.policy.feed import ChangeFeed
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.kube.pod_affinity import PodAffinityScore
@@ -50,7 +51,7 @@ _SPREAD_WEIGHT = 2
 _POD_AFFINITY_WEIGHT = 2
 _FEWEST_NODES = 100
 _FEWEST_PERCENT = 5
-_CACHED_SHAPES = 8192
+_CACHED_AMOUNTS = 1024
 _BY_AFFINITY = 1
 _BY_SPREAD = 2
 
@@ -256,7 +257,8 @@ class KubeScoring(NodeRule):
         if self.has_other_state_before(view):
             self.turn = 0
         super().begin(view)
-        if len(self._shapes) > _CACHED_SHAPES:
+        forget_oldest(self._shapes, shapes_worth_keeping(self.state.capacity))
+        if len(self._resources) > _CACHED_AMOUNTS:
             self._shapes.clear()
             self._resources.clear()
 
@@ -286,11 +288,10 @@ class KubeScoring(NodeRule):
         return self._of(task.task.shape).parts(row)
 
     def _of(self, shape: PodShape) -> _ShapeScore:
-        score = self._shapes.get(shape)
+        score = self._shapes.pop(shape, None)
         if score is None:
-            score = self._shapes[shape] = _ShapeScore(
-                self.feed, self._resources_of(shape), shape, self._hard_weight
-            )
+            score = _ShapeScore(self.feed, self._resources_of(shape), shape, self._hard_weight)
+        self._shapes[shape] = score  # the one used last is the last to be forgotten
         return score
 
     def _resources_of(self, shape: PodShape) -> ResourceScores:
