@@ -38,7 +38,12 @@ class Memory:
 
     def __init__(self, store: HistoryStore | None = None) -> None:
         self.records: list[Record] = []
+        self.queued = 0
         self.store = store
+
+    @property
+    def status(self) -> Mapping[str, object]:
+        return {"queued": self.queued}
 
     def put(self, record: Record) -> bool:
         self.records.append(record)

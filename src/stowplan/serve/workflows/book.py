@@ -208,14 +208,15 @@ class WorkflowBook:
             self._drop_ended()
             now_s, fitted_s = self._monotonic(), self._fitted_mono_s
             is_due = fitted_s is None or now_s - fitted_s >= self._settings.refit_s
-            if is_due and (fitted_s is None or self._recorder.new_ends):
+            if is_due and (fitted_s is None or self._recorder.has_new_ends):
                 await self._fit()
 
     async def _fit(self) -> None:
         store = self._history.store if self._history is not None else None
-        if store is None:
+        if self._history is None or store is None:
             return
-        self._recorder.new_ends = 0
+        # Ends that wait to be written are not learnt from now, so they are still new afterwards.
+        self._recorder.has_new_ends = bool(self._history.status.get("queued"))
         begin_s = self._monotonic()
         try:
             model = await fit_model(store, self._history_url, self._wall(), self._pods.running_uids())

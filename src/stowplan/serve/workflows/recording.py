@@ -7,7 +7,7 @@ A pod's class is a fact that stays as first written; so nothing is written befor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -32,6 +32,11 @@ class HistorySink(Protocol):
     @property
     def store(self) -> HistoryStore | None:
         """For questions; None where there is no history, or not yet."""
+        ...
+
+    @property
+    def status(self) -> Mapping[str, object]:
+        """How it is doing; `queued`: records that are not written yet."""
         ...
 
     def put(self, record: Record) -> bool:
@@ -60,7 +65,7 @@ class Recorder:
         self._state = state
         self._metrics = metrics
         self._ledger = ledger
-        self.new_ends = 0
+        self.has_new_ends = False
 
     def node_class(self, node_name: str) -> str:
         """Return the kind of machine of a node; empty where it is gone."""
@@ -88,7 +93,7 @@ class Recorder:
         if finished_s is None and main.started_s is not None:
             finished_s = max(ended_s, main.started_s)
         self._put(self._execution(entry, status=status, finished_s=finished_s))
-        self.new_ends += 1
+        self.has_new_ends = True
         if status is ExecutionStatus.DONE and main.started_s is not None and finished_s is not None:
             self._judge(entry, finished_s - main.started_s)
 
