@@ -51,13 +51,14 @@ def plan_object(
     options = options or PlanOptions()
     history = history or History()
     own = open_object(raw)
-    lacks = _check(own, source, options)
+    referenced = _referenced(own, source)
+    graph, lacks = _read(own, referenced, source, options)
     drafting = Drafting(
         own=own,
         options=options,
-        referenced=_referenced(own, source),
+        referenced=referenced,
         lacks=lacks,
-        graph=None,
+        graph=graph,
         draft=Draft(raw),
     )
     if drafting.is_restricted and not drafting.reference:
@@ -66,7 +67,10 @@ def plan_object(
             "it must refer to a WorkflowTemplate (workflowTemplateRef)"
         )
         return _ended(drafting)
-    drafting.graph = _graph(drafting, source)
+    if graph is None and not lacks:
+        drafting.note(
+            "it has no entry point: only workflows that refer to it know the ranks of its templates"
+        )
     for lack in lacks:
         drafting.note(f"{lack}: it is not given, so that nothing is known of what is in it; no ranks")
     plan_scheduler(drafting)
@@ -101,41 +105,29 @@ def _referenced(own: ArgoObject, source: TemplateSource | None) -> ArgoObject | 
     return source.workflow_template(own.namespace, name)
 
 
-def _check(own: ArgoObject, source: TemplateSource | None, options: PlanOptions) -> tuple[str, ...]:
-    """Check the object by Argo's rules, and return which references are not there.
+def _read(
+    own: ArgoObject, referenced: ArgoObject | None, source: TemplateSource | None, options: PlanOptions
+) -> tuple[TaskGraph | None, tuple[str, ...]]:
+    """Check the object by Argo's rules, and return its task graph and which references are not there.
 
-    A plan can do without what an object refers to; a workflow cannot, but may get it later.
+    A plan can do without what an object refers to; a workflow cannot, but may get it later. There is no graph
+    then, nor where nothing says what to begin with.
 
     Raises:
-        MalformedWorkflow: anything else is wrong.
+        MalformedWorkflow: anything else is wrong, or the graph is too large, or has a pod that cannot be.
     """
+    has_entry = text_of(effective_spec(own, referenced, options.settings).get("entrypoint"))
     try:
+        if has_entry:  # what reads it checks it, too
+            return read_graph(own, source, options.settings), ()
         check_object(own, source, options.settings)
     except MalformedWorkflow as error:
         lacks = tuple(problem for problem in error.problems if problem.is_lack)
         others = tuple(problem for problem in error.problems if not problem.is_lack)
         if others:
             raise MalformedWorkflow(error.owner, others) from None
-        return tuple(f"{problem.path} is {problem.value}" for problem in lacks)
-    return ()
-
-
-def _graph(drafting: Drafting, source: TemplateSource | None) -> TaskGraph | None:
-    """Return the task graph, None where it cannot be known; says so then.
-
-    Raises:
-        MalformedWorkflow: it is too large, or has a pod that cannot be.
-    """
-    own = drafting.own
-    if drafting.lacks:
-        return None
-    spec = effective_spec(own, drafting.referenced, drafting.options.settings)
-    if not text_of(spec.get("entrypoint")):
-        drafting.note(
-            "it has no entry point: only workflows that refer to it know the ranks of its templates"
-        )
-        return None
-    return read_graph(own, source, drafting.options.settings)
+        return None, tuple(f"{problem.path} is {problem.value}" for problem in lacks)
+    return None, ()
 
 
 def _tell_of_limits(drafting: Drafting) -> None:
