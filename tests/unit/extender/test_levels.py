@@ -28,7 +28,7 @@ def levels(
         ([float(score) for score in range(12)], [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         ([INF, 1.0, -1e308], [10, 9, 8]),
         ([float("nan"), 1.0, 0.0], [0, 10, 9]),
-        ([-100.0, -100.0 * (1 + 1e-12), -101.0], [10, 10, 9]),  # they differ by rounding
+        ([-100.0, -100.0 * (1 + 1e-15), -101.0], [10, 10, 9]),  # they differ by rounding
     ],
 )
 def test_the_best_score_has_the_highest_level(scores: list[float], expected: list[int]) -> None:
@@ -38,7 +38,7 @@ def test_the_best_score_has_the_highest_level(scores: list[float], expected: lis
 def test_among_equals_the_lowest_row_is_first_unless_lots_are_drawn() -> None:
     assert levels([1.0, 1.0, 1.0], draws_lots=False, rows=[7, 2, 5]) == [8, 10, 9]
     assert levels([1.0, 2.0, 1.0], draws_lots=False, rows=[7, 2, 5]) == [8, 10, 9]
-    assert levels([1.0, 1.0 + 1e-12, 1.0], draws_lots=False, rows=[7, 2, 5]) == [8, 10, 9]
+    assert levels([1.0, 1.0 + 1e-15, 1.0], draws_lots=False, rows=[7, 2, 5]) == [8, 10, 9]
 
 
 @pytest.mark.parametrize("scores", [[], [-INF, -INF], [2.0, 2.0, 2.0], [float("nan")]])

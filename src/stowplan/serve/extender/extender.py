@@ -110,7 +110,7 @@ class Extender:
         self._metrics = surroundings.metrics
         self._monotonic = surroundings.monotonic
         self._pods = AskedPods(cluster.pods, surroundings.read)
-        self._scorer = Scorer(policy, surroundings.tasks, rules, surroundings.rng)
+        self._scorer = Scorer(policy, surroundings.tasks, rules, surroundings.rng, surroundings.monotonic)
         self._in_flight = InFlight(cluster.state, lifetime_s=self._settings.in_flight_s)
         self._duty = Duty(self._settings)
         self._answers = Answers()
@@ -224,7 +224,8 @@ class Extender:
         try:
             self._in_flight.catch_up(began_s)
             self._in_flight.forget(pod.key)
-            scored = self._scorer.score(self._in_flight.state, pod, question.node_names, began_s)
+            state, epoch = self._in_flight.state, self._in_flight.epoch
+            scored = self._scorer.score(state, epoch, pod, question.node_names, began_s)
             answer = self._answer(pod, scored, began_s)
         except Exception as error:  # noqa: BLE001  (whatever a policy raises, the pod must not wait for it)
             self._failed(question.head.key, error)
@@ -250,14 +251,14 @@ class Extender:
         refused: Mapping[str, int] = {}
         if scored.levels is not None:
             places: list[int] = scored.best.tolist()
-            best = tuple(
-                Candidate(scored.node_names[at], float(scored.scores[at]), int(scored.levels[at]))
-                for at in places
-            )
+            scores: list[float] = scored.scores[places].tolist()
+            levels: list[int] = scored.levels[places].tolist()
+            names = [scored.node_names[at] for at in places]
+            best = tuple(map(Candidate, names, scores, levels))
             if self._around.on_answer is not None or self._around.on_decision is not None:
                 row = int(scored.rows[scored.best[0]])
-                expected_s = scored.plan.expected_duration_s(0, row)
-                contributions = scored.plan.contributions(0, row)
+                expected_s = scored.plan.expected_duration_s(scored.index, row)
+                contributions = scored.plan.contributions(scored.index, row)
                 refused = scored.filters.counts()
         return Answer(
             key=pod.key,

@@ -55,6 +55,7 @@ class InFlight:
     Attributes:
         state: what to score against, as of the last `catch_up`. Rows are those of the live state. It may be
             another object after `catch_up`, when the live state's journal was lost.
+        epoch: moves on when anything but pods has changed.
     """
 
     def __init__(self, live: ClusterState, *, lifetime_s: float) -> None:
@@ -63,6 +64,8 @@ class InFlight:
         self._lifetime_s = lifetime_s
         self._until_s: dict[str, float] = {}  # pod key → when it is forgotten, soonest first
         self.state = live
+        self.epoch = 0
+        self._sequence: int = live.sequence
         self._start_over()
 
     @property
@@ -88,8 +91,6 @@ class InFlight:
 
     def catch_up(self, now_s: float) -> None:
         """Take in what happened to the live state, and forget what should have come true by now."""
-        if self._lifetime_s == 0.0:
-            return
         for key in [key for key, until_s in self._until_s.items() if until_s <= now_s]:
             self.forget(key)
         live = self._live
@@ -97,6 +98,10 @@ class InFlight:
             return
         changes = live.changes_since(self._sequence)
         self._sequence = live.sequence
+        if changes is None or any(change.kind is not ChangeKind.POD for change in changes):
+            self.epoch += 1
+        if self._lifetime_s == 0.0:
+            return
         try:
             is_equal = changes is not None and self._follow(changes)
         except StateConflict:  # the changes together are not what they were one by one
@@ -106,6 +111,7 @@ class InFlight:
 
     def _start_over(self) -> None:
         self._until_s.clear()
+        self.epoch += 1
         self._sequence = self._live.sequence
         if self._lifetime_s:
             self.state = self._live.copy()

@@ -22,7 +22,7 @@ NEUTRAL: Final = 5
 """For nodes of which nothing is known."""
 
 _MOST: Final = 1e300  # infinities have no difference
-_SAME: Final = 1e-9  # scores that differ by less than this, relative, are equal: they differ by rounding
+_SAME: Final = 1e-12  # scores that differ by less than this, relative, are equal: they differ by rounding
 
 
 def levels_of(
