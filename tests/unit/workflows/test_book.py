@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from stowplan.core.domain import MEMORY, ClassKey
+from stowplan.core.domain import MEMORY, ClassKey, NodeRemoved
 from stowplan.kube.api.status import SchedulingStatus
 from stowplan.kube.live.listener import ClusterChange
 from stowplan.kube.live.pod import LivePod, Owner
@@ -189,11 +189,18 @@ def test_what_runs_is_expected_to_end_and_later_the_longer_it_goes_on() -> None:
 
 def test_rows_follow_the_nodes() -> None:
     live = Live()
-    live.tell(running(pod("early"), "n3"))
-    assert live.book.running["jobs/early"].row == -1  # its node has not been told yet
+    early = live.tell(running(pod("early"), "n3"))
+    assert live.book.running == {}  # its node has not been told yet
     live.set_node("n3")
     live.listener.cluster_changed(ClusterChange.NODE_ADDED)
-    assert live.book.running["jobs/early"].row == live.state.row("n3")
+    assert live.book.running[early.key].row == live.state.row("n3")
+    live.state.apply(NodeRemoved("n3"))
+    live.listener.cluster_changed(ClusterChange.NODE_REMOVED)
+    assert live.book.running == {}
+    live.delete(early)
+    live.set_node("n3")
+    live.listener.cluster_changed(ClusterChange.NODE_ADDED)
+    assert live.book.running == {}
 
 
 def test_a_clock_that_is_set_moves_no_start() -> None:

@@ -26,6 +26,7 @@ class RunningTasks:
         """Look up rows in `state`."""
         self._state = state
         self._tasks: dict[str, RunningTask] = {}
+        self._strays: dict[str, RunningTask] = {}  # on a node that is not there
         self._expected: dict[str, tuple[str, ExpectedDuration]] = {}
         self._ends: list[tuple[float, str]] = []
         self._rows_moved = False
@@ -42,16 +43,23 @@ class RunningTasks:
         end_s = started_s + expected.after(now_s - started_s)
         self._expected[pending.key] = (node_name, expected)
         row = self._state.row(node_name)
-        self._tasks[pending.key] = RunningTask(pending, row, started_s, end_s)
-        heapq.heappush(self._ends, (end_s, pending.key))
-        self._rows_moved |= row < 0
+        self._put(RunningTask(pending, row, started_s, end_s))
         self._shrink()
 
     def remove(self, key: str) -> None:
         """Note that a task is on no node any more."""
         self._expected.pop(key, None)
         self._tasks.pop(key, None)
+        self._strays.pop(key, None)
         self._shrink()
+
+    def _put(self, task: RunningTask) -> None:
+        key = task.pending.key
+        here, there = (self._tasks, self._strays) if task.row >= 0 else (self._strays, self._tasks)
+        there.pop(key, None)
+        here[key] = task
+        if task.row >= 0:
+            heapq.heappush(self._ends, (task.expected_end_s, key))
 
     def _shrink(self) -> None:
         """Leave out ends that no longer hold, once they are most."""
@@ -64,13 +72,13 @@ class RunningTasks:
         self._rows_moved = True
 
     def current(self, now_s: float) -> Mapping[str, RunningTask]:
-        """Return them as they are now. Those on a node that is gone have row −1 until they are told gone."""
+        """Return them as they are now; those whose node is not there (yet, or any more) are left out."""
         if self._rows_moved:
             self._rows_moved = False
-            for key, task in self._tasks.items():
-                row = self._state.row(self._expected[key][0])
+            for task in [*self._tasks.values(), *self._strays.values()]:
+                row = self._state.row(self._expected[task.pending.key][0])
                 if row != task.row:
-                    self._tasks[key] = dataclasses.replace(task, row=row)
+                    self._put(dataclasses.replace(task, row=row))
         while self._ends and self._ends[0][0] <= now_s:
             end_s, key = heapq.heappop(self._ends)
             task = self._tasks.get(key)
@@ -79,6 +87,5 @@ class RunningTasks:
             lasted_s = now_s - task.started_s
             whole_s = self._expected[key][1].after(lasted_s)
             end_s = task.started_s + max(whole_s, lasted_s + _SHORTEST_WAIT_S)
-            self._tasks[key] = dataclasses.replace(task, expected_end_s=end_s)
-            heapq.heappush(self._ends, (end_s, key))
+            self._put(dataclasses.replace(task, expected_end_s=end_s))
         return self._tasks

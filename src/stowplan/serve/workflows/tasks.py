@@ -52,8 +52,12 @@ def pending_of(entry: PodEntry, expectations: Expectations, ready_s: float) -> P
 
 def _stand_beside(progress: WorkflowProgress, entry: PodEntry, tracking: Tracking) -> None:
     own_s = progress.workflow.tasks[0].expected_s
-    progress.remaining_work_s = own_s + tracking.progress.remaining_work_s
-    progress.upward_rank_s[0] = own_s + _below_s(entry, tracking)
+    remaining_s = own_s + tracking.progress.remaining_work_s
+    rank_s = own_s + _below_s(entry, tracking)
+    if (progress.remaining_work_s, progress.upward_rank_s.item(0)) != (remaining_s, rank_s):
+        progress.remaining_work_s = remaining_s
+        progress.upward_rank_s[0] = rank_s
+        progress.changes += 1
 
 
 def _below_s(entry: PodEntry, tracking: Tracking) -> float:
