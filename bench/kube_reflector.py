@@ -175,6 +175,7 @@ class Server:
     def __init__(self, pods: int, nodes: int, events: int) -> None:
         self._held = {PODS.path(): (Template(pod()), pods), NODES.path(): (Template(node()), nodes)}
         self._events = events
+        self.watches = 0  # that were begun
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until the client closes it."""
@@ -185,6 +186,7 @@ class Server:
             asked = dict(parse_qsl(query))
             template, count = self._held.get(path, NONE_HELD)
             if "watch" in asked:
+                self.watches += 1
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
                 with contextlib.suppress(ConnectionError):  # the client has seen enough
                     if path == PODS.path():

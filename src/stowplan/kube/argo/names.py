@@ -103,7 +103,7 @@ class NodePath:
         return tuple(segment.attempt for segment in self.segments if segment.attempt is not None)
 
 
-_plain_segment = lru_cache(maxsize=4096)(Segment)
+_plain_segment = lru_cache(maxsize=2048)(Segment)
 """Segments of tasks and groups, of which every node within has one: they are shared."""
 
 

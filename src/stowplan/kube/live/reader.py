@@ -42,7 +42,7 @@ from stowplan.kube.manifest.standing import ENDED_PHASES
 
 __all__ = ["Fixed", "HeldPod", "PodReader", "PodSeen"]
 
-_REMEMBERED: Final = 4096
+_REMEMBERED: Final = 2048
 """Shapes by what they were read from; templates come and go."""
 _MAIN: Final = "main"
 _NO_STATUS: Final = Status()

@@ -16,7 +16,7 @@ from stowplan.kube.manifest.owners import Controller, SpreadOwners, read_control
 
 __all__ = ["PriorityClasses", "ShapeContext", "ShapeNeeds", "read_needs", "read_priority_class"]
 
-_REMEMBERED: Final = 8192  # shapes; their templates come and go
+_REMEMBERED: Final = 2048  # shapes; their templates come and go
 
 
 class PriorityClasses:
