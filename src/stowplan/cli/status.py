@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from stowplan.cli.asking import ask
@@ -29,9 +29,17 @@ def show_status(server: str, output: OutputFormat) -> int:
     if output is OutputFormat.JSON:
         write(json.dumps(found, indent=2))
         return 0
+    found["kinds"] = _watched(found.get("kinds", {}))
     columns = (Column("what", holds_words=True), Column("now", holds_words=True))
     show_table(Table("", columns, [(Cell(name), Cell(text)) for name, text in _lines(found, "")]))
     return 0
+
+
+def _watched(kinds: Mapping[str, Json]) -> Json:
+    """Return how the copies of objects fare: those that are well as a number, the others by name."""
+    well = [kind for kind, one in kinds.items() if one["state"] == "watching" and not one["unusable"]]
+    others = {kind: one for kind, one in kinds.items() if kind not in well}
+    return {"watched well": len(well), **others}
 
 
 def _lines(value: Json, prefix: str) -> Iterator[tuple[str, str]]:
@@ -50,6 +58,11 @@ def _text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{name.replace('_', ' ')} {_text(one)}" for name, one in cast("Json", value).items()
+        )
     if isinstance(value, list):
-        return ", ".join(_text(item) for item in cast("list[object]", value))
+        items = cast("list[object]", value)
+        return ("; " if isinstance(items[0], dict) else ", ").join(map(_text, items))
     return str(value)
