@@ -30,6 +30,7 @@ from testbed.differential.tally import Mismatch, Tally
 __all__ = ["Crowd", "Emptying", "compare_preemption"]
 
 _EVERY_NODE: Final = SearchSettings(examines_all=True)
+_PREEMPTED: Final = ("True", "PreemptionByScheduler")
 
 Objects = Sequence[Mapping[str, Any]]
 
@@ -79,8 +80,8 @@ class Crowd:
 
     def _read_conditions(self, key: str, conditions: Sequence[Mapping[str, str]]) -> None:
         for condition in conditions:
-            if condition["type"] == "DisruptionTarget":  # only the first is looked at
-                if (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler"):
+            if condition.get("type") == "DisruptionTarget":  # only the first is looked at
+                if (condition.get("status"), condition.get("reason")) == _PREEMPTED:
                     self._leaving.add(key)
                 break
 
