@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from stowplan.core.domain import (
     BoundPod,
@@ -52,6 +52,7 @@ class Following(RuleBasedStateMachine):
         self.foreseen: dict[str, tuple[str, float]] = {}
         self.now_s = 0.0
         self.numbers = itertools.count()
+        self.more: list[str] = []
 
     # ---- what happens to the live cluster ----
 
@@ -59,6 +60,19 @@ class Following(RuleBasedStateMachine):
     def set_node(self, name: str, cpu: int, label: str) -> None:
         labels = (("zone", label),) if label else ()
         self.live.apply(NodeSet(Node(name, Resources({"cpu": cpu, "pods": 10}), labels)))
+
+    @rule(count=st.integers(5, 20))
+    def add_many_nodes(self, count: int) -> None:
+        for _ in range(count):
+            node = Node(f"more-{next(self.numbers)}", Resources({"cpu": 4, "pods": 10}))
+            self.live.apply(NodeSet(node))
+            self.more.append(node.name)
+
+    @precondition(lambda self: self.more)
+    @rule(data=st.data(), count=st.integers(1, 12))
+    def remove_some_nodes(self, data: st.DataObject, count: int) -> None:
+        for _ in range(min(count, len(self.more))):
+            self.live.apply(NodeRemoved(self.more.pop(data.draw(st.integers(0, len(self.more) - 1)))))
 
     @rule(name=names)
     def remove_node(self, name: str) -> None:

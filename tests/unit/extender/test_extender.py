@@ -168,10 +168,10 @@ def test_a_policy_that_fails_prefers_nothing_until_it_is_well(error: Exception) 
     with capture_logs() as lines:
         assert set(bench.prioritize(pod).values()) == {NEUTRAL}
         assert set(bench.prioritize(pod).values()) == {NEUTRAL}
-    assert [(line["event"], line["pod"]) for line in lines] == [("policy failed", "ns/p")], "told once"
+    assert [(line["event"], line["pod"]) for line in lines] == [("scoring failed", "ns/p")], "told once"
     assert type(error).__name__ in bench.extender.degraded
     assert bench.extender.status["degraded"] == bench.extender.degraded
-    assert bench.counted("neutral_answers_total", cause="policy_failed") == 2
+    assert bench.counted("neutral_answers_total", cause="scoring_failed") == 2
     policy.error = None
     assert bench.prioritize(pod) == {"n0": 9, "n1": 10}
     assert bench.extender.degraded == ""
@@ -283,6 +283,31 @@ def test_nodes_that_come_and_go_are_followed() -> None:
     bench.set_node("n2", 8000)
     answer = bench.prioritize(bench.arrive(live_pod("b", cpu=2000)))
     assert answer == {"n1": 10, "n2": 9, "n0": 8}
+
+
+def test_a_whole_pool_of_nodes_can_come_at_once() -> None:
+    bench = Bench("heft", nodes=2)
+    bench.prioritize(bench.arrive(live_pod("a", cpu=2000)))
+    for number in range(2, 50):  # the copy has to grow, twice
+        bench.set_node(f"n{number}", 8000)
+    bench.bind(bench.arrive(live_pod("b", cpu=2000)), "n49")
+    answer = bench.prioritize(bench.arrive(live_pod("c", cpu=2000)))
+    assert bench.extender.degraded == ""
+    assert (answer["n0"], answer["n49"], answer["n1"]) == (0, 0, 10)
+
+
+def test_after_a_fault_the_copy_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench("heft", nodes=2)
+    bench.prioritize(bench.arrive(live_pod("a", cpu=2000)))
+    pod = bench.arrive(live_pod("b", cpu=4000))
+    bench.prioritize(pod)
+    bench.bind(pod, "n1")
+    with monkeypatch.context() as faulty, capture_logs():
+        faulty.setattr(bench.extender._in_flight, "_add_pods", lambda row: [][row])
+        assert set(bench.prioritize(bench.arrive(live_pod("c"))).values()) == {NEUTRAL}
+    assert "IndexError" in bench.extender.degraded
+    assert bench.prioritize(bench.arrive(live_pod("d"))) == {"n0": 10, "n1": 9}
+    assert bench.extender.degraded == ""
 
 
 def test_many_changes_at_once_start_the_copy_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ class Cause(StrEnum):
 
     NOT_SETTLED = "not_settled"
     """The cluster is not wholly known (yet)."""
-    POLICY_FAILED = "policy_failed"
+    SCORING_FAILED = "scoring_failed"
+    """The policy, or what it is asked about, raised an error."""
     OVER_BUDGET = "over_budget"
     RESTING = "resting"
     """After failures or slow answers in a row."""

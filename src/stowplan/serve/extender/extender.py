@@ -229,7 +229,7 @@ class Extender:
             answer = self._answer(pod, scored, began_s)
         except Exception as error:  # noqa: BLE001  (whatever a policy raises, the pod must not wait for it)
             self._failed(question.head.key, error)
-            return Cause.POLICY_FAILED
+            return Cause.SCORING_FAILED
         if answer.took_s > self._settings.budget_s:
             took_ms, budget_ms = 1000 * answer.took_s, 1000 * self._settings.budget_s
             why = f"an answer took {took_ms:.0f} ms, which is over its budget of {budget_ms:g} ms"
@@ -273,9 +273,9 @@ class Extender:
         )
 
     def _failed(self, key: str, error: Exception) -> None:
-        why = f"policy {self._scorer.policy.name} failed: {type(error).__name__}: {error}"
+        why = f"scoring by policy {self._scorer.policy.name} failed: {type(error).__name__}: {error}"
         if why != self._duty.why:  # the same failure is told once, and counted every time
-            _LOG.warning("policy failed", pod=key, exc_info=error)
+            _LOG.warning("scoring failed", pod=key, exc_info=error)
         self._duty.failed(why, self._monotonic())
 
     def _keep_neutral(self, head: wire.PodHead, began_s: float) -> None:

@@ -102,12 +102,14 @@ class InFlight:
             self.epoch += 1
         if self._lifetime_s == 0.0:
             return
+        is_equal = False
         try:
             is_equal = changes is not None and self._follow(changes)
-        except StateConflict:  # the changes together are not what they were one by one
-            is_equal = False
-        if not is_equal:
-            self._start_over()
+        except StateConflict:
+            pass  # the changes together are not what they were one by one
+        finally:
+            if not is_equal:
+                self._start_over()
 
     def _start_over(self) -> None:
         self._until_s.clear()
@@ -141,7 +143,8 @@ class InFlight:
         return True
 
     def _follow_node(self, row: int) -> bool:
-        now, before = self._live.nodes[row], self.state.nodes[row]
+        now = self._live.nodes[row]
+        before = self.state.nodes[row] if row < self.state.capacity else None
         if now is before:
             return True
         if before is not None and (now is None or now.name != before.name):
@@ -154,9 +157,9 @@ class InFlight:
         return True
 
     def _remove_pods(self, row: int) -> None:
-        there = self._live.pods_on[row] if row < self._live.capacity else {}
         if row >= self.state.capacity:
             return
+        there = self._live.pods_on[row]
         for key, pod in list(self.state.pods_on[row].items()):
             if there.get(key) is not pod and key not in self._until_s:
                 self.state.apply(PodRemoved(key))
