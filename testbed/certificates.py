@@ -47,7 +47,13 @@ class Authority:
         self.pair = _write(folder / "ca", certificate, self._key)
 
     def issue(
-        self, file: str, common_name: str, *, organisations: Sequence[str] = (), addresses: Sequence[str] = ()
+        self,
+        file: str,
+        common_name: str,
+        *,
+        organisations: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+        ends: dt.datetime | None = None,
     ) -> KeyPair:
         """Issue a certificate, for a client and for a server alike.
 
@@ -56,6 +62,7 @@ class Authority:
             common_name: The user's name, or the server's.
             organisations: The user's groups.
             addresses: IP addresses and DNS names that a server answers under.
+            ends: When it is no longer valid; long after the cluster's end by default.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
@@ -63,7 +70,7 @@ class Authority:
             + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         )
         builder = (
-            _builder(subject, self._name, key.public_key())
+            _builder(subject, self._name, key.public_key(), ends)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(
@@ -121,17 +128,18 @@ def service_account_keys(folder: Path) -> KeyPair:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, ends: dt.datetime | None = None
 ) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
+    ends = ends or now + VALID_FOR
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SLACK)
-        .not_valid_after(now + VALID_FOR)
+        .not_valid_before(min(now, ends) - CLOCK_SLACK)
+        .not_valid_after(ends)
     )
 
 

@@ -7,9 +7,11 @@ in the hub's network namespace, as Argo's controller does, and is asked there ov
 import http.client
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import yaml
 from lightkube import ApiError, Client
@@ -80,6 +82,7 @@ class Scheduler:
         server: The API server's address, if it is to be reached some other way than directly; the account is
             then shown by a token.
         options: More words of the command line.
+        environment: Variables beside this process's own.
     """
 
     plane: ControlPlane
@@ -89,6 +92,7 @@ class Scheduler:
     server: str = ""
     options: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    _silent_until: int = 0
 
     @property
     def scheduler_name(self) -> str:
@@ -102,8 +106,8 @@ class Scheduler:
 
     @property
     def log(self) -> str:
-        """All that it has said, in all its lives."""
-        return self.plane.site.log(self.name).read_text(errors="replace")
+        """All that it has said in this life."""
+        return self.plane.site.log(self.name).read_bytes()[self._silent_until :].decode(errors="replace")
 
     def start(self) -> None:
         """Start it; returns at once."""
@@ -115,6 +119,8 @@ class Scheduler:
             document["clusters"][0]["cluster"]["server"] = self.server
             document["users"][0]["user"] = {"token": token(self.plane)}
             kubeconfig.write_text(json.dumps(document))
+        log = self.plane.site.log(self.name)
+        self._silent_until = log.stat().st_size if log.exists() else 0
         file = self.plane.site.folder / f"{self.name}.yaml"
         file.write_text(json.dumps(self._whole_config(kubeconfig)))
         self.plane.daemons.start(
@@ -162,6 +168,19 @@ class Scheduler:
         """Ask it to end and wait for that; its name may be used again."""
         self.daemon.end(within_s)
         self.plane.daemons.forget(self.name)
+
+    @contextmanager
+    def running(self) -> Generator[Self]:
+        """It runs and leads in the block, and is ended after it; killed, if the block fails."""
+        self.start()
+        try:
+            self.wait_ready()
+            yield self
+        except BaseException:
+            if self.name in self.plane.daemons.running:
+                self.kill()
+            raise
+        self.end()
 
     def kill(self) -> None:
         """Kill it, as a crash does."""

@@ -108,12 +108,13 @@ class Churn:
             ComponentFailed: Its pods did not all end, or did not all go.
         """
         self._made += 1
-        workflows, pods = self._workflows(), list(self._pods())
+        pods = list(self._pods())
         in_vain = max(1, round(self.size * IN_VAIN))
         with Connection(self.cluster.plane) as connection:
-            for workflow in workflows:
+            for workflow in self._workflows():
                 connection.send("POST", batch.workflows_path(self.namespace), workflow)
-            bulk.create_pods(self.cluster.plane, self.namespace, pods)
+        bulk.create_pods(self.cluster.plane, self.namespace, pods)
+        with Connection(self.cluster.plane) as connection:
             listed = f"/api/v1/namespaces/{self.namespace}/pods?limit=1"
             ended = f"{listed}&fieldSelector=status.phase%21%3DSucceeded"
             self._wait(connection, "all pods but those in vain have ended", ended, in_vain)

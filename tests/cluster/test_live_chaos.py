@@ -26,8 +26,7 @@ from testbed.stowplan import PORT, Scheduler
 from testbed.waiting import wait_for
 
 ALONE: dict[str, Json] = {"scheduler": {"mode": "binder"}, "lease": {"enable": False}}
-REBUILT_S = 60.0  # generous: how fast it is, is measured elsewhere
-TAKEN_OVER_S = 60.0
+TAKEN_OVER_S = 60.0  # generous: how fast it is, is measured elsewhere
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +53,9 @@ def test_killed_in_the_middle_of_binding_it_loses_nothing_and_binds_nothing_twic
 ) -> None:
     scheduler = Scheduler(bed.plane, ALONE)
     kill_again_and_again(arena, scheduler, 5, waiting=80)
-    scheduler.start()
-    scheduler.wait_ready(REBUILT_S)
-    arena.wait_until_all_bound()
-    outages.wait_until_views_agree(scheduler, bed)
-    scheduler.end()
+    with scheduler.running():
+        arena.wait_until_all_bound()
+        outages.wait_until_views_agree(scheduler, bed)
 
     verdict = arena.verdict()
     assert verdict.pods >= 80
@@ -67,12 +64,11 @@ def test_killed_in_the_middle_of_binding_it_loses_nothing_and_binds_nothing_twic
 
 @pytest.mark.timeout(400)
 def test_requests_that_are_refused_lost_or_cut_change_nothing_in_the_end(bed: Cluster, arena: Arena) -> None:
-    with FaultyProxy(bed.plane, seed=3) as proxy:
-        scheduler = Scheduler(bed.plane, ALONE, server=proxy.address)
-        scheduler.start()
-        scheduler.wait_ready()
+    with (
+        FaultyProxy(bed.plane, seed=3) as proxy,
+        Scheduler(bed.plane, ALONE, server=proxy.address).running() as scheduler,
+    ):
         outages.under_faults(arena, proxy, scheduler, 6, pods=30)
-        scheduler.end()
 
     verdict = arena.verdict()
     assert verdict.faults == 0, verdict
@@ -83,16 +79,15 @@ def test_requests_that_are_refused_lost_or_cut_change_nothing_in_the_end(bed: Cl
 def test_when_the_api_server_is_back_it_goes_on_and_sees_what_went_meanwhile(
     bed: Cluster, arena: Arena
 ) -> None:
-    with FaultyProxy(bed.plane) as proxy:
-        scheduler = Scheduler(bed.plane, ALONE, server=proxy.address)
-        scheduler.start()
-        scheduler.wait_ready()
+    with (
+        FaultyProxy(bed.plane) as proxy,
+        Scheduler(bed.plane, ALONE, server=proxy.address).running() as scheduler,
+    ):
         before = seen_by(scheduler)["nodes"]
         outages.recover_from_restart(arena, scheduler, down_s=2.0, pods=40)
         outages.recover_from_cut(arena, proxy, scheduler, pods=40, node="small-00000")
         assert seen_by(scheduler) == there_are(bed)
         assert seen_by(scheduler)["nodes"] == before - 1
-        scheduler.end()
 
     verdict = arena.verdict()
     assert verdict.faults == 0, verdict
@@ -123,14 +118,10 @@ def test_of_two_replicas_one_leads_and_the_other_takes_over_when_it_is_killed_or
 
 
 def test_sigterm_waits_for_bindings_under_way(bed: Cluster, arena: Arena) -> None:
-    with FaultyProxy(bed.plane) as proxy:
-        scheduler = Scheduler(bed.plane, ALONE, server=proxy.address)
-        scheduler.start()
-        scheduler.wait_ready()
+    with Scheduler(bed.plane, ALONE).running() as scheduler:
         arena.create(150)
         wait_for("it binds", lambda: bound(scheduler) > 0, 60.0)
         daemon = scheduler.daemon
-        scheduler.end(60.0)
     left = arena.waiting()
     assert daemon.process.returncode == 0
     assert '"drains"' in scheduler.log
@@ -139,22 +130,16 @@ def test_sigterm_waits_for_bindings_under_way(bed: Cluster, arena: Arena) -> Non
     assert len(verdict.lost) == left, "a pod without a node is one that waits, and no more"
     assert not verdict.bound_twice
     assert set(verdict.refused) == set(), "no binding was cut off and tried again"
-    second = Scheduler(bed.plane, ALONE)
-    second.start()
-    second.wait_ready()
-    arena.wait_until_all_bound()
-    second.end()
+    with Scheduler(bed.plane, ALONE).running():
+        arena.wait_until_all_bound()
     assert arena.verdict().faults == 0
 
 
 def test_without_argo_it_says_so_and_goes_on(bed: Cluster, arena: Arena) -> None:
-    scheduler = Scheduler(bed.plane, ALONE)
-    scheduler.start()
-    scheduler.wait_ready()
-    arena.create(5)
-    arena.wait_until_all_bound()
-    workflows = scheduler.ask("/v1/status")["workflows"]
-    scheduler.end()
+    with Scheduler(bed.plane, ALONE).running() as scheduler:
+        arena.create(5)
+        arena.wait_until_all_bound()
+        workflows = scheduler.ask("/v1/status")["workflows"]
     assert workflows["argo"] == "not installed"
     assert '"argo is not installed"' in scheduler.log
 
