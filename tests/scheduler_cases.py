@@ -188,6 +188,7 @@ class TableActuator:
     acts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     is_shown: bool = True
     reserves: bool = True
+    binds: bool = True
     backlog: int = 0
     gate: asyncio.Event | None = None
     breaks: str = ""

@@ -34,6 +34,7 @@ from tests.scheduler_cases import BareTasks, until
 
 Json = dict[str, Any]
 
+_GOOD_BYE_S = 0.3
 _AT_REST = (ReflectorState.WATCHING, ReflectorState.ABSENT)
 
 
@@ -136,6 +137,8 @@ async def scheduling(
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+    # Requests that were cancelled say good-bye by TLS; asyncio has no way to wait for that.
+    await asyncio.sleep(_GOOD_BYE_S)
 
 
 def _selection(mode: Mode, namespace: str) -> Callable[[LivePod], bool]:

@@ -245,3 +245,28 @@ def test_a_shadow_binds_nothing_and_compares(access: Access, namespace: str) -> 
 async def _until_compared(live: Live) -> None:
     """Some pods may be bound by kube-scheduler before we have seen them wait: those are not compared."""
     await live.wait(lambda: live.scheduler.status.under_way == 1)
+
+
+# ── races ──
+
+
+def test_a_node_whose_kubelet_refuses_a_pod_is_left_alone_for_a_moment(
+    client: Client, access: Access, namespace: str
+) -> None:
+    def bound_by_others(name: str) -> Json:
+        return pods.pod(namespace, name, node="node-1", limits={"cpu": "600m"})
+
+    async def story() -> None:
+        async with scheduling(access, namespace) as live:
+            for name in ("first", "second"):
+                pods.create(client, bound_by_others(name))
+            await live.wait(lambda: live.scheduler.status.closed == ("node-1",))
+            await live.create(pods.pod(namespace, "ours", schedulerName=OURS, limits={"cpu": "10m"}))
+            await live.wait(lambda: live.is_on(f"{namespace}/ours"))
+            assert live.is_on(f"{namespace}/ours") == "node-2"
+            count = live.metrics.registry.get_sample_value(
+                "stowplan_kubelet_rejections_total", {"reason": "OutOfcpu"}
+            )
+            assert count == 1
+
+    asyncio.run(story())

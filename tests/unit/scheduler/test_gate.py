@@ -110,7 +110,7 @@ def test_without_a_placement_only_the_gate_goes(has_claims: bool) -> None:
             case.feed.change_pod(GATED.key, shape=dataclasses.replace(GATED.shape, resource_claims=("gpu",)))
         acting = await case.let_go()
         case.feed.bind(GATED.key, "n2")
-        await acting
+        assert await acting == (Elsewhere("n2") if has_claims else Bound("n2"))
 
     spec = story(test, placement=Placement.PREFER if has_claims else Placement.NONE)
     assert "affinity" not in spec

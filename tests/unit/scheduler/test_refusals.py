@@ -10,6 +10,7 @@ import pytest
 from stowplan.core.domain import NodeSet, PendingTask, Taint, TaintEffect
 from stowplan.core.policy import CycleView, make_policy
 from stowplan.errors import InvalidInput
+from stowplan.kube.api.binder import Elsewhere
 from stowplan.kube.api.errors import KubernetesError
 from stowplan.kube.api.recorder import Event, RecorderHealth
 from stowplan.kube.api.status import PodReference, SchedulingStatus, Written
@@ -22,7 +23,7 @@ from tests.scheduler_cases import Bench, live_pod, running, shape, until
 QUICK = SchedulerSettings(
     debounce_s=0.001,
     status_refresh_s=0.0,
-    first_hold_s=0.3,
+    first_hold_s=0.1,
     queue=QueueTimes(first_backoff_s=0.02, longest_backoff_s=0.1),
 )
 
@@ -105,6 +106,18 @@ def test_a_pod_that_waits_is_told_why_in_kube_schedulers_words() -> None:
     assert scheduled.startswith("Successfully assigned default/p to n2: fifo chose n2 of 1 candidates")
     assert b.value("unschedulable_pods", plugin="TaintToleration", profile="stowplan") == 1
     assert b.value("schedule_attempts_total", result="unschedulable", profile="stowplan") >= 1
+
+
+def test_where_others_bind_it_is_told_whose_turn_had_come_and_where_it_went() -> None:
+    b = bench(n1=1000)
+    b.actuator.binds = False
+    b.actuator.answers["moved"] = [Elsewhere("n9")]
+    for name in ("p", "moved"):
+        b.feed.set_pod(live_pod(name))
+    story(b, lambda: len(b.events.of("Ungated")) == 2)
+    notes = sorted(note.partition(": ")[0] for note in b.events.of("Ungated"))
+    assert notes == ["Let go for n1", "Let go for n1 (kube-scheduler chose n9)"]
+    assert not b.events.of("Scheduled")
 
 
 def test_a_pod_that_fits_no_node_even_if_it_were_empty_says_so() -> None:

@@ -36,6 +36,7 @@ class BinderActuator:
     """
 
     reserves = True
+    binds = True
 
     def __init__(
         self,

@@ -207,20 +207,20 @@ class Flights:
         return True
 
     def _settle(self, flight: Flight, outcome: ActOutcome) -> None:
-        parts, entry, pod, placed = self._parts, flight.entry, flight.pod, flight.placed
+        parts, entry, pod = self._parts, flight.entry, flight.pod
         now_s = parts.monotonic()
         match outcome:
-            case Bound():
+            case Bound(node=node):
                 self._remove(entry)
                 self.failing = ""
                 parts.metrics.attempted("scheduled", now_s - flight.began_s)
                 parts.metrics.bound(max(entry.attempts, 1), now_s - entry.ready_s)
-                if parts.teller is not None:
-                    parts.teller.bound(pod, placed)
-                    parts.teller.forget(pod.uid)
+                self._tell_bound(flight, node)
             case NotBound(error=error, is_transient=is_transient):
                 self._failed(flight, str(error), is_transient=is_transient)
             case Elsewhere(node=node):
+                if not parts.actuator.binds:
+                    self._tell_bound(flight, node)
                 self._gave_up(flight, "elsewhere", f"another scheduler has bound it to {node}")
             case Gone(why=why):
                 self._gave_up(flight, "gone", why)
@@ -228,6 +228,15 @@ class Flights:
                 self._gave_up(flight, loss, why)
             case Unknown(why=why):
                 raise InternalError(f"the placement of {pod.key!r} was settled without an outcome: {why}")
+
+    def _tell_bound(self, flight: Flight, node_name: str) -> None:
+        teller = self._parts.teller
+        if teller is not None:
+            if self._parts.actuator.binds:
+                teller.bound(flight.pod, flight.placed)
+            else:
+                teller.let_go(flight.pod, flight.placed, node_name)
+            teller.forget(flight.pod.uid)
 
     def _failed(self, flight: Flight, why: str, *, is_transient: bool) -> None:
         parts, now_s = self._parts, self._parts.monotonic()

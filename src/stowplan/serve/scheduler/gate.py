@@ -139,6 +139,7 @@ class GateActuator:
     """
 
     reserves = True
+    binds = False
 
     def __init__(
         self,
@@ -216,7 +217,7 @@ class GateActuator:
             return Released(why, "not bound in time")
         if shown is None:
             return Gone(f"{pod.key} was deleted or ended before it was bound")
-        if shown.node_name == placed.node_name:
+        if self._placement is Placement.NONE or shown.node_name == placed.node_name:
             return Bound(shown.node_name)
         return Elsewhere(shown.node_name)
 

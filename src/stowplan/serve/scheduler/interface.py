@@ -141,6 +141,11 @@ class Actuator(Protocol):
         ...
 
     @property
+    def binds(self) -> bool:
+        """Whether it binds pods itself, and so tells that they are bound."""
+        ...
+
+    @property
     def backlog(self) -> int:
         """Placements that wait for their turn at the API server."""
         ...

@@ -48,6 +48,7 @@ class ShadowActuator:
     """
 
     reserves = False
+    binds = False
     backlog = 0
 
     def __init__(

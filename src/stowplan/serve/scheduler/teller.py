@@ -102,12 +102,14 @@ class Teller:
 
     def bound(self, pod: LivePod, placed: Placed) -> None:
         """Tell that a pod was bound; returns at once."""
-        note = f"Successfully assigned {pod.key} to {placed.node_name}"
-        if placed.explanation is not None:
-            note += f": {placed.explanation.in_words(placed.node_name)}"
-        self._events.record(
-            Event(_regarding(pod), EventType.NORMAL, "Scheduled", "Binding", note),
-        )
+        note = f"Successfully assigned {pod.key} to {placed.node_name}{_why(placed)}"
+        self._events.record(Event(_regarding(pod), EventType.NORMAL, "Scheduled", "Binding", note))
+
+    def let_go(self, pod: LivePod, placed: Placed, node_name: str) -> None:
+        """Tell that a pod's turn had come, and where others have bound it since; returns at once."""
+        where = "" if node_name == placed.node_name else f" (kube-scheduler chose {node_name})"
+        note = f"Let go for {placed.node_name}{where}{_why(placed)}"
+        self._events.record(Event(_regarding(pod), EventType.NORMAL, "Ungated", "Ordering", note))
 
     def not_bound(self, pod: LivePod, node_name: str, why: str) -> None:
         """Tell that a placement failed; returns at once."""
@@ -184,3 +186,8 @@ class Teller:
 
 def _regarding(pod: LivePod) -> Regarding:
     return Regarding(PODS, pod.name, pod.uid, pod.namespace)
+
+
+def _why(placed: Placed) -> str:
+    explanation = placed.explanation
+    return "" if explanation is None else f": {explanation.in_words(placed.node_name)}"
