@@ -9,8 +9,8 @@ import pytest
 from stowplan.core.domain import ClassKey
 from stowplan.observe.history import Execution, ExecutionStatus, HistoryStore
 from stowplan.observe.history.durations import DurationModel
+from stowplan.observe.history.fitting import fit_model
 from stowplan.serve.workflows.expectations import item_of_place
-from stowplan.serve.workflows.fitting import fit_model
 from tests.history_cases import seen
 from tests.unit.argo.cases import container, dag, task, workflow
 from tests.unit.workflows.cases import T0, node, pod, status, task_pod

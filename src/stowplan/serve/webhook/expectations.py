@@ -1,8 +1,8 @@
 """What earlier runs tell, fitted again and again in the background.
 
-Reading the history and fitting to it takes seconds where the history is long, so it happens in a thread, and
-the pause after it is long enough to keep it to a twentieth of a core. What was fitted last holds until the
-next fit is done, or for as long as the history cannot be read; `error` says so then.
+Fitting takes seconds where the history is long, so the pause after it is long enough to keep it to a
+twentieth of a core. What was fitted last holds until the next fit is done, or for as long as the history
+cannot be read; `error` says so then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final
 
 from stowplan.errors import StowplanError
 from stowplan.kube.plan import History, history_of
-from stowplan.observe.history import DurationModel, HistoryStore
+from stowplan.observe.history import HistoryStore
+from stowplan.observe.history.fitting import fit_model
 
 __all__ = ["Expectations"]
 
@@ -66,15 +67,12 @@ class Expectations:
     async def refit(self) -> None:
         """Fit once; if the history cannot be read, what was known stays."""
         try:
-            model = await asyncio.to_thread(self._fit)
+            if self._store is None:
+                self._store = await asyncio.to_thread(HistoryStore.open, self._url)
+            model = await fit_model(self._store, self._url, self._wall(), ())
         except StowplanError as error:
             self.error = str(error)
             return
         self.error = ""
         self.classes = len(model)
         self._history = history_of(model)
-
-    def _fit(self) -> DurationModel:
-        if self._store is None:
-            self._store = HistoryStore.open(self._url)
-        return DurationModel(self._store.observations(self._wall()))

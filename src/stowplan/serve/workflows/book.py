@@ -32,9 +32,9 @@ from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history.accuracy import RunAccuracy
 from stowplan.observe.history.errors import HistoryError
 from stowplan.observe.history.expected import ExpectedDuration
+from stowplan.observe.history.fitting import fit_model
 from stowplan.serve.workflows.expectations import Expectations
 from stowplan.serve.workflows.explaining import explain, task_rows
-from stowplan.serve.workflows.fitting import fit_model
 from stowplan.serve.workflows.following import Following
 from stowplan.serve.workflows.metrics import WorkflowMetrics
 from stowplan.serve.workflows.pods import PodTasks

@@ -20,12 +20,12 @@ from stowplan.kube.api.client import ApiClient
 from stowplan.kube.api.errors import KubernetesError, NotFound
 from stowplan.kube.api.reflection import Health, Identity, ReflectorState, Settings
 from stowplan.kube.api.reflector import Reflector
+from stowplan.kube.live.templates import Templates
 from stowplan.serve.workflows.document import Reading, WorkflowHead, WorkflowReader, head_of
 from stowplan.serve.workflows.entries import WorkflowEntry
 from stowplan.serve.workflows.expectations import Expectations
 from stowplan.serve.workflows.metrics import WorkflowMetrics
 from stowplan.serve.workflows.settings import BookSettings
-from stowplan.serve.workflows.templates import Templates
 
 __all__ = ["Following", "Owner"]
 
