@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from typing import Any, Final, Protocol
 
 import structlog
@@ -141,6 +142,7 @@ class WorkflowBook:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._following.run())
             tasks.create_task(self._keep())
+            tasks.create_task(self._learn())
 
     @property
     def is_settled(self) -> bool:
@@ -206,6 +208,11 @@ class WorkflowBook:
             if self._following.is_settled:
                 self._pods.give_up(self._monotonic() - self._settings.unknown_s)
             self._drop_ended()
+
+    async def _learn(self) -> None:
+        """Learn durations anew when enough has ended, and time has passed."""
+        while True:
+            await asyncio.sleep(self._settings.tick_s)
             now_s, fitted_s = self._monotonic(), self._fitted_mono_s
             is_due = fitted_s is None or now_s - fitted_s >= self._settings.refit_s
             if is_due and (fitted_s is None or self._recorder.has_new_ends):
@@ -220,7 +227,7 @@ class WorkflowBook:
         begin_s = self._monotonic()
         try:
             model = await fit_model(store, self._history_url, self._wall(), self._pods.running_uids())
-        except (HistoryError, OSError) as error:
+        except (HistoryError, OSError, BrokenExecutor) as error:
             if str(error) != self._fit_error:
                 _log.warning("durations cannot be learnt", reason=str(error))
             self._fit_error = str(error)

@@ -128,8 +128,11 @@ class Following:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all workflows were listed and read, or there are none."""
-        return self._reflectors["workflows"].health.is_settled and not self._inbox and not self._is_busy
+        """Whether all workflows were listed and read. Where they cannot be, nobody is to wait for them."""
+        health = self._reflectors["workflows"].health
+        if health.state is ReflectorState.WAITING and not health.is_synced:
+            return True
+        return health.is_settled and not self._inbox and not self._is_busy
 
     @property
     def is_absent(self) -> bool:
