@@ -125,7 +125,8 @@ async def _run(service: SchedulerService, config: Config, stop: asyncio.Event) -
 
 
 async def _lead(service: SchedulerService) -> None:
-    while not service.feed.is_settled:  # noqa: ASYNC110 - a state of many reflectors, none of which tells
+    # A pod whose workflow has not been read would be taken for a task of its own, and ordered as one.
+    while not (service.feed.is_settled and service.book.is_settled):  # noqa: ASYNC110 - states tell nobody
         await asyncio.sleep(_SETTLING_S)
     _LOG.info("knows the cluster", nodes=service.feed.state.node_count, pods=len(service.feed.pods))
     if service.election is None:
