@@ -103,6 +103,7 @@ def bind_unasked(bench: Bench, count: int, scheduler: str = "default-scheduler")
 
 def test_pods_bound_without_a_question_show_that_kube_scheduler_does_not_ask() -> None:
     bench = Bench("heft", settings=ExtenderSettings(silent_after=3))
+    bench.prioritize(bench.arrive(live_pod("first")))
     bind_unasked(bench, 2)
     assert bench.extender.degraded == ""
     bind_unasked(bench, 2)
@@ -115,8 +116,11 @@ def test_pods_bound_without_a_question_show_that_kube_scheduler_does_not_ask() -
 
 def test_pods_without_a_choice_or_of_another_scheduler_are_not_asked_about() -> None:
     bench = Bench("heft", nodes={"n0": 8000, "tiny": 10})  # kube-scheduler does not score a single node
+    bench.prioritize(bench.arrive(live_pod("p")))
     bind_unasked(bench, 5)
+    assert bench.extender.degraded == ""
     bench = Bench("heft")
+    bench.prioritize(bench.arrive(live_pod("p")))
     bind_unasked(bench, 5, scheduler="other")
     for number in range(5):  # seen bound from the start
         bench.bind(live_pod(f"old-{number}", cpu=100), "n0")
@@ -124,8 +128,19 @@ def test_pods_without_a_choice_or_of_another_scheduler_are_not_asked_about() -> 
     assert bench.counted("bindings_total", result="unasked") == 0
 
 
-def test_a_replica_that_stands_by_is_not_troubled_by_silence() -> None:
+def test_an_extender_that_stands_by_is_not_troubled_by_silence() -> None:
+    bench = Bench("heft")
+    bind_unasked(bench, 10)  # never asked: another kube-scheduler leads
+    assert bench.extender.degraded == ""
+    assert bench.extender.status["asked_s_ago"] is None
+    bench.prioritize(bench.arrive(live_pod("p")))
+    bind_unasked(bench, 10)
+    assert bench.extender.degraded != ""
+    bench.now_s += 600.0  # nor any more
+    assert bench.extender.degraded == ""
+    assert bench.extender.status["asked_s_ago"] == 601.0
     bench = Bench("heft", settings=ExtenderSettings(silent_after=0))
+    bench.prioritize(bench.arrive(live_pod("p")))
     bind_unasked(bench, 10)
     assert bench.extender.degraded == ""
 

@@ -22,7 +22,7 @@ from stowplan.kube.live.listener import Listener
 from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history.records import Decision
 from stowplan.serve.extender import wire
-from stowplan.serve.extender.answers import Answer, Answers, Candidate, decision_of
+from stowplan.serve.extender.answers import Answer, Candidate, decision_of
 from stowplan.serve.extender.duty import Cause, Duty
 from stowplan.serve.extender.followup import FollowUp
 from stowplan.serve.extender.inflight import InFlight
@@ -113,16 +113,15 @@ class Extender:
         self._scorer = Scorer(policy, surroundings.tasks, rules, surroundings.rng, surroundings.monotonic)
         self._in_flight = InFlight(cluster.state, lifetime_s=self._settings.in_flight_s)
         self._duty = Duty(self._settings)
-        self._answers = Answers()
-        self._unreadable = 0
         self._followup = FollowUp(
-            self._answers,
             self._settings,
             self._metrics,
+            monotonic=self._monotonic,
             choices=self._choices,
             on_bound=self._bound,
             on_gone=lambda pod: self._in_flight.forget(pod.key),
         )
+        self._answers = self._followup.answers
         self.listener: Listener = self._followup
         self._metrics.in_flight(lambda: self._in_flight.count)
 
@@ -142,6 +141,7 @@ class Extender:
             "resting": self._duty.rests(self._monotonic()),
             "in_flight": self._in_flight.count,
             "awaiting_binding": len(self._answers),
+            "asked_s_ago": self._followup.silent_s,
             "bound_unasked": self._followup.unasked,
             "rules": len(self._rules.rules),
         }

@@ -3,11 +3,15 @@
 A binding turns the answer into a decision. A pod that got a node without a question, though others could
 have taken it, is a sign that kube-scheduler does not reach the extender: one may have passed by while the
 extender was started, several in a row are a fault. kube-scheduler does not ask when only one node is left.
+
+Where several kube-schedulers stand by for one another, each with an extender beside it, only the one that
+leads asks. So silence is a fault only while the last question is not long ago.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from stowplan.kube.live.listener import ClusterChange
 from stowplan.kube.live.pod import LivePod
@@ -17,16 +21,23 @@ from stowplan.serve.extender.settings import ExtenderSettings
 
 __all__ = ["FollowUp"]
 
+_LONG_AGO_S: Final = 600.0
+
 
 class FollowUp:
-    """A `Listener` that compares bindings with answers."""
+    """A `Listener` that compares bindings with answers.
+
+    Attributes:
+        answers: what was answered; an answer is taken from it when its pod is bound.
+        unasked: pods so far that were bound without a question, though there was a choice.
+    """
 
     def __init__(
         self,
-        answers: Answers,
         settings: ExtenderSettings,
         metrics: ExtenderMetrics,
         *,
+        monotonic: Callable[[], float],
         choices: Callable[[LivePod], int],
         on_bound: Callable[[LivePod, Answer], None],
         on_gone: Callable[[LivePod], None],
@@ -34,16 +45,18 @@ class FollowUp:
         """Follow up on `answers`.
 
         Args:
-            answers: what was answered; taken from when the pod is bound.
             settings: whose pods are expected to be asked about.
             metrics: counts.
+            monotonic: seconds that only grow.
             choices: tells how many nodes could take a pod.
             on_bound: told when a pod was bound that was scored.
             on_gone: told when a pod was deleted.
         """
-        self._answers = answers
+        self.answers = Answers()
         self._settings = settings
         self._metrics = metrics
+        self._monotonic = monotonic
+        self._asked_s: float | None = None
         self._choices = choices
         self._on_bound = on_bound
         self._on_gone = on_gone
@@ -51,8 +64,16 @@ class FollowUp:
         self.unasked = 0
 
     @property
+    def silent_s(self) -> float | None:
+        """Seconds since the last question; None: there was none."""
+        return None if self._asked_s is None else self._monotonic() - self._asked_s
+
+    @property
     def is_silent(self) -> bool:
-        """Whether kube-scheduler binds pods and does not ask."""
+        """Whether kube-scheduler binds pods and does not ask any more."""
+        silent_s = self.silent_s
+        if silent_s is None or silent_s > _LONG_AGO_S:
+            return False
         return 0 < self._settings.silent_after <= self._unasked_in_a_row
 
     @property
@@ -68,12 +89,13 @@ class FollowUp:
     def was_asked(self) -> None:
         """Note a question."""
         self._unasked_in_a_row = 0
+        self._asked_s = self._monotonic()
 
     def pod_set(self, before: LivePod | None, now: LivePod) -> None:
         """Take notice of a pod that was bound just now."""
         if not now.node_name or (before is not None and before.node_name and before.uid == now.uid):
             return
-        answer = self._answers.take(now.uid)
+        answer = self.answers.take(now.uid)
         if answer is None:
             if before is not None and before.is_waiting and before.uid == now.uid:
                 self._bound_unasked(now)
@@ -86,7 +108,7 @@ class FollowUp:
 
     def pod_gone(self, last: LivePod) -> None:
         """Take notice of a pod that was deleted."""
-        self._answers.take(last.uid)
+        self.answers.take(last.uid)
         self._on_gone(last)
 
     def cluster_changed(self, change: ClusterChange) -> None:

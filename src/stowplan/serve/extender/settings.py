@@ -24,7 +24,7 @@ class ExtenderSettings:
         largest_body_bytes: requests that are larger are refused.
         schedulers: whose pods are expected to be asked about, by `spec.schedulerName`.
         silent_after: after so many of their pods in a row that were given a node without a question, though
-            there was a choice, kube-scheduler counts as not asking; 0: never (a replica that stands by).
+            there was a choice, kube-scheduler counts as not asking any more; 0: never.
     """
 
     budget_s: float = 0.05
