@@ -141,6 +141,14 @@ class Queue(RuleBasedStateMachine):
                 was_helped = that_help(names) & missed or missed == ~Happening(0)
                 assert entry.place is (Place.ACTIVE if was_helped else Place.UNSCHEDULABLE)
 
+    @precondition(lambda self: self.uids)
+    @rule(data=st.data())
+    def is_retried(self, data: st.DataObject) -> None:
+        entry = self.entry(data.draw(st.sampled_from(sorted(self.uids))))
+        place = entry.place
+        assert self.queue.retry(entry) is (place is Place.UNSCHEDULABLE)
+        assert entry.place is (Place.ACTIVE if place is Place.UNSCHEDULABLE else place)
+
     # ---- what always holds ----
 
     def waiting(self) -> list[QueuedPod]:

@@ -265,6 +265,15 @@ def test_equals_are_not_asked_for_again_in_the_same_round() -> None:
     assert preemptor.asked == ["h0"]
 
 
+def test_those_for_whom_there_was_no_place_are_asked_for_in_the_next_round() -> None:
+    b, preemptor = full_bench()
+    b.settings = dataclasses.replace(QUICK, searches=2)
+    for number in range(5):
+        b.feed.set_pod(live_pod(f"h{number}", shape(500 + number, priority=10)))
+    story(b, lambda: len(set(preemptor.asked)) == 5 and b.count("unschedulable") == 5)
+    assert sorted(preemptor.asked) == [f"h{number}" for number in range(5)]
+
+
 # ── nodes that are fuller than they look ──
 
 

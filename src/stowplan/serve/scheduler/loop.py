@@ -128,7 +128,9 @@ class Scheduler:
                 wake=self._work.set,
             )
         )
-        self._room = RoomSeeker(preemptor, self._queue, self._no_room, settings) if preemptor else None
+        self._room: RoomSeeker | None = None
+        if preemptor is not None:
+            self._room = RoomSeeker(preemptor, self._queue, self._no_room, settings, self._work.set)
         self._intake = Intake(
             feed=feed,
             queue=self._queue,
@@ -305,16 +307,18 @@ class Scheduler:
     def _refuse(self, report: CycleReport, entries: Mapping[str, QueuedPod], now_s: float) -> None:
         said: dict[int, tuple[str, frozenset[str]]] = {}  # pods of one shape share their outcome
         lowest = self._room.lowest_priority(self._engine.state) if self._room and report.waiting else None
-        left = self._settings.preemptions_per_cycle
         for task, outcome in (*report.waiting, *report.infeasible):
             entry = entries[task.key]
             if id(outcome) not in said:
                 said[id(outcome)] = self._explain(task, outcome)
             message, refused_by = said[id(outcome)]
             makes_way = lowest is not None and entry.pod.shape.priority > lowest and entry.pod.can_preempt
-            if self._room is not None and makes_way and left > 0 and isinstance(outcome, Wait):
-                left -= 1
-                self._room.seek(entry, task, refused_by, message)
+            if (
+                self._room is not None
+                and makes_way
+                and isinstance(outcome, Wait)
+                and self._room.seek(entry, task, refused_by, message)
+            ):
                 continue
             self._queue.refuse(entry, refused_by, now_s)
             if self._teller is not None:

@@ -257,6 +257,13 @@ class SchedulingQueue:
         entry.failures += 1
         self._move(entry, Place.BACKOFF, "ScheduleAttemptFailure")
 
+    def retry(self, entry: QueuedPod) -> bool:
+        """Make a pod active that found no node: more may be done for it; tell whether it still waited."""
+        if not self._is_in(entry, Place.UNSCHEDULABLE):
+            return False
+        self._move(entry, Place.ACTIVE, "RoomSought")
+        return True
+
     # ---- moving ----
 
     def _was_helped(self, entry: QueuedPod) -> bool:

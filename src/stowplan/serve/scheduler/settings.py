@@ -26,7 +26,7 @@ class SchedulerSettings:
             waits for the first time.
         first_hold_s, longest_hold_s: how long a node takes no pods after its kubelet refused one for want of
             room; doubled each time.
-        preemptions_per_cycle: pods for which room is sought after a cycle.
+        searches: pods for which room is sought in one round.
         queue: times of the queue.
     """
 
@@ -41,5 +41,5 @@ class SchedulerSettings:
     status_refresh_s: float = 10.0
     first_hold_s: float = 5.0
     longest_hold_s: float = 60.0
-    preemptions_per_cycle: int = 16
+    searches: int = 16
     queue: QueueTimes = field(default_factory=QueueTimes)
