@@ -310,13 +310,18 @@ def test_after_a_fault_the_copy_is_made_anew(monkeypatch: pytest.MonkeyPatch) ->
     assert bench.extender.degraded == ""
 
 
-def test_many_changes_at_once_start_the_copy_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "limit", ["stowplan.core.domain.state._JOURNAL_LIMIT", "stowplan.serve.extender.inflight._MANY"]
+)
+def test_many_changes_at_once_start_the_copy_anew(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench("heft", nodes=2)
     bench.prioritize(bench.arrive(live_pod("a", cpu=2000)))
-    monkeypatch.setattr("stowplan.core.domain.state._JOURNAL_LIMIT", 8)
+    before = bench.extender._in_flight.state
+    monkeypatch.setattr(limit, 8)
     for number in range(20):  # more than the journal keeps
         bench.set_node("n2", 7000 + number)
     assert bench.prioritize(bench.arrive(live_pod("b", cpu=2000))) == {"n0": 10, "n1": 9, "n2": 8}
+    assert bench.extender._in_flight.state is not before
 
 
 def test_policies_are_asked_as_the_binder_asks_them() -> None:

@@ -38,6 +38,8 @@ from stowplan.errors import StateConflict
 
 __all__ = ["InFlight"]
 
+_MANY: Final = 1000
+"""More changes than these take longer to follow than a whole copy."""
 _STORAGE: Final = (
     ("volumes", PersistentVolume),
     ("claims", PersistentVolumeClaim),
@@ -104,7 +106,7 @@ class InFlight:
             return
         is_equal = False
         try:
-            is_equal = changes is not None and self._follow(changes)
+            is_equal = changes is not None and len(changes) <= _MANY and self._follow(changes)
         except StateConflict:
             pass  # the changes together are not what they were one by one
         finally:
