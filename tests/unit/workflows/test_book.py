@@ -268,8 +268,6 @@ def test_a_pod_whose_workflow_never_shows_is_written_by_its_name() -> None:
         ("Failed", {}, {"exit_code": 1, "reason": "Error"}, ExecutionStatus.FAILED),
         ("Failed", {}, {"exit_code": 137, "reason": "OOMKilled"}, ExecutionStatus.OOM_KILLED),
         ("Failed", {"reason": "Evicted"}, {"exit_code": 137, "reason": "Error"}, ExecutionStatus.EVICTED),
-        ("Failed", {"is_terminating": True}, {"exit_code": 143, "reason": "Error"}, ExecutionStatus.EVICTED),
-        ("Failed", {"is_terminating": True}, {"exit_code": 2, "reason": "Error"}, ExecutionStatus.FAILED),
         ("Failed", {"is_preempted": True}, {"exit_code": 143, "reason": "Error"}, ExecutionStatus.EVICTED),
         ("Failed", {"reason": "OutOfcpu"}, {"exit_code": None, "reason": ""}, ExecutionStatus.FAILED),
         ("Failed", {"node_name": "gone"}, {"exit_code": None, "reason": ""}, ExecutionStatus.NODE_LOST),
@@ -291,6 +289,7 @@ def test_how_a_pod_ended(
 def test_a_pod_that_is_deleted_while_it_runs_was_cut_off(node_name: str, expected: ExecutionStatus) -> None:
     live = Live()
     one = live.tell(running(pod("one"), node_name, started_s=T0))
+    live.tell(dataclasses.replace(one, is_terminating=True))
     live.clock.move(7.0)
     live.delete(one)
     last = live.history.executions()[-1]
@@ -298,6 +297,58 @@ def test_a_pod_that_is_deleted_while_it_runs_was_cut_off(node_name: str, expecte
     waiting = live.tell(pod("waiting"))
     live.delete(waiting)
     assert live.history.executions("waiting") == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "exit_code", "expected"),
+    [
+        ("Succeeded", 0, ExecutionStatus.EVICTED),  # it ends well when it is asked to
+        ("Failed", 143, ExecutionStatus.EVICTED),
+        ("Failed", 2, ExecutionStatus.FAILED),
+    ],
+)
+def test_a_pod_that_ends_while_it_is_deleted_was_cut_off(
+    phase: str, exit_code: int, expected: ExecutionStatus
+) -> None:
+    live = Live()
+    one = live.tell(running(pod("one"), started_s=T0))
+    one = live.tell(dataclasses.replace(one, is_terminating=True))
+    live.tell(ended(one, phase, exit_code=exit_code, finished_s=T0 + 3.0))
+    assert live.history.executions()[-1].status is expected
+
+
+def test_a_pod_that_is_deleted_after_its_end_has_ended_well() -> None:
+    live = Live()
+    one = live.tell(ended(running(pod("one"), started_s=T0), finished_s=T0 + 3.0))
+    live.tell(dataclasses.replace(one, is_terminating=True))
+    live.delete(one)
+    (only,) = live.history.executions()
+    assert only.status is ExecutionStatus.DONE
+
+
+def test_a_pod_that_vanishes_ended_unseen() -> None:
+    live = Live()
+    one = live.tell(running(pod("one"), started_s=T0))
+    live.delete(one)
+    (start,) = live.history.executions()
+    assert start.status is None
+    assert live.book.running == {}
+
+
+def test_nothing_is_left_of_what_is_over() -> None:
+    live = Live()
+    for number in range(50):
+        live.show(DIAMOND, status(), uid=f"u{number}")
+        for place in ("a", "b", "mend"):
+            one = live.tell(task_pod(f".{place}", uid=f"u{number}", key=f"jobs/p{number}-{place}"))
+            live.book.task_of(one, 0.0)
+            live.tell(ended(running(one, started_s=T0), finished_s=T0 + 3.0))
+            live.delete(live.pods[one.key])
+        live.hide(DIAMOND, uid=f"u{number}")
+    pods, running_tasks = live.book._pods, live.book._pods.running
+    assert [len(pods), pods.without_class, len(pods._of_workflow), len(pods._running_on)] == [0, 0, 0, 0]
+    assert [len(pods.workflows), len(running_tasks._tasks), len(running_tasks._expected)] == [0, 0, 0]
+    assert len(running_tasks._ends) <= 64
 
 
 def test_a_workflow_run_is_written_when_its_phase_changes() -> None:

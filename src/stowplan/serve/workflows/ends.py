@@ -11,7 +11,7 @@ from typing import Final
 from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history.records import ExecutionStatus
 
-__all__ = ["status_of_end", "status_of_removal"]
+__all__ = ["status_of_end"]
 
 # Of the pod's phase Failed, written by the kubelet or a controller: it was taken off from outside.
 _TAKEN_OFF: Final = frozenset(
@@ -21,13 +21,17 @@ _LOST: Final = frozenset({"NodeLost"})
 _SIGNALLED: Final = 128
 
 
-def status_of_end(pod: LivePod, *, node_is_lost: bool) -> ExecutionStatus:
-    """Return how a pod that has ended did so.
+def status_of_end(pod: LivePod, *, was_cut_off: bool, node_is_lost: bool) -> ExecutionStatus:
+    """Return how a pod ended.
 
     Args:
-        pod: its phase is `Succeeded` or `Failed`.
+        pod: as it was last seen, ended or not.
+        was_cut_off: whether it was being deleted before it ended. What it then says of itself is its answer
+            to that: many programs end well when they are asked to.
         node_is_lost: whether its node is gone, or cannot be reached.
     """
+    if not pod.has_ended or (was_cut_off and pod.phase == "Succeeded"):
+        return ExecutionStatus.NODE_LOST if node_is_lost else ExecutionStatus.EVICTED
     if pod.phase == "Succeeded":
         return ExecutionStatus.DONE
     main = pod.main
@@ -38,13 +42,8 @@ def status_of_end(pod: LivePod, *, node_is_lost: bool) -> ExecutionStatus:
     if pod.reason in _TAKEN_OFF or pod.is_preempted:
         return ExecutionStatus.EVICTED
     has_run_out = main.exit_code is not None and main.exit_code < _SIGNALLED
-    if pod.is_terminating and not has_run_out:  # deleted, and killed for that
+    if was_cut_off and not has_run_out:
         return ExecutionStatus.NODE_LOST if node_is_lost else ExecutionStatus.EVICTED
     if node_is_lost and main.exit_code is None:
         return ExecutionStatus.NODE_LOST
     return ExecutionStatus.FAILED
-
-
-def status_of_removal(*, node_is_lost: bool) -> ExecutionStatus:
-    """Return how a pod ended that was deleted while it ran."""
-    return ExecutionStatus.NODE_LOST if node_is_lost else ExecutionStatus.EVICTED

@@ -58,6 +58,7 @@ class PodEntry:
         match: what it is in the graph of its workflow.
         task: the index of its task in there; None: it is a task of its own.
         was_gated: whether it was seen with a gate on.
+        was_cut_off: whether it was seen being deleted before it had ended.
         ready_s, placed_s: when it could be placed, and was; seconds since the epoch.
         placed_mono_s, started_mono_s: when it was placed and when its main container started, monotonic.
         foretold: what was expected of it when it was placed.
@@ -77,6 +78,7 @@ class PodEntry:
     match: PodMatch | None = None
     task: int | None = None
     was_gated: bool = False
+    was_cut_off: bool = False
     ready_s: float | None = None
     placed_s: float | None = None
     placed_mono_s: float | None = None

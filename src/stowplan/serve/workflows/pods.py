@@ -17,7 +17,7 @@ from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history.expected import ExpectedDuration
 from stowplan.serve.workflows.classes import item_of, own_class, shape_of, within_class
 from stowplan.serve.workflows.document import WorkflowHead
-from stowplan.serve.workflows.ends import status_of_end, status_of_removal
+from stowplan.serve.workflows.ends import status_of_end
 from stowplan.serve.workflows.entries import PodEntry, WorkflowEntry
 from stowplan.serve.workflows.expectations import Expectations
 from stowplan.serve.workflows.recording import Recorder, neighbours_of
@@ -136,9 +136,10 @@ class PodTasks:
             return
         entry.pod = last
         self._leave(entry)
-        if not entry.is_closed and (last.has_ended or last.main.started_s is not None):
+        has_been_cut_off = entry.was_cut_off and last.main.started_s is not None
+        if not entry.is_closed and (last.has_ended or has_been_cut_off):
             self._classed(entry)
-            self._close(entry)
+            self._close(entry)  # any other ended unseen: nobody knows when, or how
         self._unclassed.pop(last.key, None)
         if last.owner is not None and last.owner.kind == "Workflow":
             key = f"{last.namespace}/{last.owner.name}"
@@ -166,6 +167,7 @@ class PodTasks:
 
     def _note_times(self, entry: PodEntry, before: LivePod | None) -> None:
         now = entry.pod
+        entry.was_cut_off |= now.is_terminating and not now.has_ended
         if now.is_gated:
             entry.was_gated = True
         elif entry.ready_s is None:
@@ -211,11 +213,8 @@ class PodTasks:
         """Write how a pod ended, once its class is known."""
         if entry.is_closed or not entry.is_classed:
             return
-        pod, is_lost = entry.pod, self._is_lost(entry.pod.node_name)
-        if pod.has_ended:
-            status = status_of_end(pod, node_is_lost=is_lost)
-        else:
-            status = status_of_removal(node_is_lost=is_lost)
+        is_lost = self._is_lost(entry.pod.node_name)
+        status = status_of_end(entry.pod, was_cut_off=entry.was_cut_off, node_is_lost=is_lost)
         self._recorder.ended(entry, status, self._wall())
 
     def _is_lost(self, node_name: str) -> bool:

@@ -57,7 +57,7 @@ def _stand_beside(progress: WorkflowProgress, entry: PodEntry, tracking: Trackin
     if (progress.remaining_work_s, progress.upward_rank_s.item(0)) != (remaining_s, rank_s):
         progress.remaining_work_s = remaining_s
         progress.upward_rank_s[0] = rank_s
-        progress.changes += 1
+        progress.changed()
 
 
 def _below_s(entry: PodEntry, tracking: Tracking) -> float:

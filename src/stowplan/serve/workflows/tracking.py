@@ -167,7 +167,7 @@ class Tracking:
         """Take other expected durations: `workflow` is that of the index but for them."""
         self.progress.workflow = workflow
         self._expected_s = workflow.expected_s
-        self.progress.changes += 1
+        self.progress.changed()
         self._ranks_are_stale = True
         self._is_settled = False
 
@@ -185,7 +185,7 @@ class Tracking:
                 left_s[self._closed] = 0.0
             progress.upward_rank_s = progress.workflow.upward_ranks(left_s.tolist())
             self._ranks_are_stale, self._ranks_are_crossed = False, is_crossed
-        progress.changes += 1
+        progress.changed()
         self._has_moved = False
         self._is_settled = True
 
@@ -289,7 +289,7 @@ class Tracking:
                         self._note_order(child)
                         left.append(child)
             progress.status[task] = self._status(task, is_open=is_open)
-            progress.changes += 1
+            progress.changed()
 
     def _note_order(self, task: int) -> None:
         if self._closed[task] and self.progress.unfinished_parents.item(task) > 0:
