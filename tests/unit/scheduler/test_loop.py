@@ -279,6 +279,47 @@ def test_after_the_lease_was_lost_and_regained_what_is_unknown_is_tried_again_an
     asyncio.run(test())
 
 
+def test_a_node_that_goes_takes_with_it_what_is_unknown_there() -> None:
+    async def test() -> None:
+        b = bench("n1")
+        b.actuator.answers["p"] = [Unknown("no answer")] * 3
+        b.feed.set_pod(live_pod("p"))
+        async with running(b):
+            await until(lambda: b.actuator.acts)
+            b.feed.set_node("n2")
+            b.feed.lose_assumption("default/p")
+            b.feed.remove_node("n1")
+            await until(lambda: b.actuator.acts[-1] == ("p", "n2"))
+            await until(lambda: not b.scheduler.status.under_way)
+        assert b.feed.state.pods["default/p"][1] == b.feed.state.row("n2")
+
+    asyncio.run(test())
+
+
+def test_a_node_that_went_while_another_led_leaves_its_pods_to_be_placed_once() -> None:
+    async def test() -> None:
+        b = bench("n1")
+        scheduler = b.make()
+        b.actuator.gate = asyncio.Event()
+        b.feed.set_pod(live_pod("p"))
+        first = asyncio.create_task(scheduler.run())
+        await until(lambda: b.actuator.acts)
+        first.cancel()
+        await asyncio.wait({first})
+        b.feed.set_node("n2")
+        b.feed.lose_assumption("default/p")
+        b.feed.remove_node("n1")
+        b.actuator.gate.set()
+        second = asyncio.create_task(scheduler.run())
+        await until(lambda: len(b.actuator.acts) == 2 and not scheduler.status.under_way)
+        await asyncio.sleep(0.02)
+        assert b.actuator.acts == [("p", "n1"), ("p", "n2")]
+        second.cancel()
+        await asyncio.wait({second})
+
+    asyncio.run(test())
+
+
 def test_what_another_leader_did_meanwhile_is_taken_over() -> None:
     async def test() -> None:
         b = bench("n1", "n2")

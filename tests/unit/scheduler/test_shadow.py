@@ -45,6 +45,29 @@ def test_a_shadow_decides_holds_nothing_and_compares_when_others_have_bound() ->
     assert (comparison.expected_s, comparison.actual_expected_s, comparison.saved_s) == (30.0, 30.0, 0.0)
 
 
+def test_a_shadow_that_lost_and_regained_the_lease_compares_once() -> None:
+    compared: list[ShadowComparison] = []
+
+    async def run() -> None:
+        b = bench(compared)
+        scheduler = b.make()
+        b.feed.set_pod(live_pod("p"))
+        first = asyncio.create_task(scheduler.run())
+        await until(lambda: scheduler.status.under_way == 1)
+        first.cancel()
+        await asyncio.wait({first})
+        cycle = scheduler.status.last_cycle
+        second = asyncio.create_task(scheduler.run())
+        await until(lambda: scheduler.status.last_cycle is not cycle and scheduler.status.under_way == 1)
+        b.feed.bind("default/p", "n2")
+        await until(lambda: not scheduler.status.under_way)
+        second.cancel()
+        await asyncio.wait({second})
+
+    asyncio.run(run())
+    assert len(compared) == 1
+
+
 def test_a_comparison_is_kept_as_a_decision_of_its_pod() -> None:
     pod: LivePod = live_pod("p", node_name="n2")
     decision = as_decision(ShadowComparison(pod, "n1", "n2", 10.0, 14.0, 100.0, 101.0, "srpt"), "3")

@@ -26,6 +26,7 @@ from stowplan.core.decoder import Placed
 from stowplan.core.engine import Engine
 from stowplan.errors import InternalError
 from stowplan.kube.api.binder import Bound, Elsewhere, Gone, NotBound, Unknown
+from stowplan.kube.api.errors import KubernetesError
 from stowplan.kube.live.pod import LivePod
 from stowplan.serve.metrics import SchedulerMetrics
 from stowplan.serve.scheduler.hints import Happening
@@ -102,9 +103,16 @@ class Flights:
         self._launch(flight)
 
     def resume(self) -> None:
-        """Try again what was left unknown when the work was last interrupted."""
+        """Try again what was left unknown when the work was last interrupted, where it is still reserved.
+
+        A reservation goes with its node: then the pod may be placed anew, which the API server settles.
+        """
         for uid, flight in list(self._flights.items()):
-            if uid not in self._tasks:
+            if uid in self._tasks:
+                continue
+            if self._is_void(flight):
+                self._close(flight)
+            else:
                 self._launch(flight)
 
     async def interrupt(self) -> None:
@@ -195,7 +203,15 @@ class Flights:
             )
             if await self._is_told(flight):
                 return _shown(flight)
+            if self._is_void(flight):
+                gone = f"node {flight.placed.node_name} is gone"
+                return NotBound(KubernetesError(gone), is_transient=True)
         return None
+
+    def _is_void(self, flight: Flight) -> bool:
+        """Tell whether the placement holds no resources any more, and so cannot be gone on with."""
+        parts = self._parts
+        return not (parts.actuator.reserves and parts.feed.is_assumed(flight.pod))
 
     async def _is_told(self, flight: Flight) -> bool:
         """Wait for the watch to tell, for a while."""

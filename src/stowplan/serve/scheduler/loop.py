@@ -174,8 +174,8 @@ class Scheduler:
         """
         while not self._feed.is_settled:  # noqa: ASYNC110 - that is a question, which tells nobody
             await asyncio.sleep(_SETTLING_S)
-        self._intake.begin()
         self._flights.resume()
+        self._intake.begin()
         _LOG.info("scheduling", waiting=len(self._queue), under_way=len(self._flights))
         try:
             async with asyncio.TaskGroup() as tasks:
