@@ -117,6 +117,7 @@ class Followed:
         return {
             self.node(task).place: float(progress.upward_rank_s[task])
             for task in np.flatnonzero(progress.status < TaskStatus.DONE).tolist()
+            if task not in self.live.index.joins
         }
 
     def picture(self) -> object:

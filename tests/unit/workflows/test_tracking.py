@@ -2,6 +2,7 @@
 
 import pytest
 
+from stowplan.kube.argo import domain
 from tests.unit.argo.cases import container, dag, steps, task, workflow
 from tests.unit.workflows.cases import Followed, compressed, node, seconds, status
 
@@ -211,3 +212,25 @@ def test_names_that_are_not_of_the_graph_are_passed_over() -> None:
     seen = Followed(DIAMOND)
     seen.see(status(nodes={".a": node("Succeeded"), ".gone": node("Running"), " ?": node("Running")}))
     assert seen.states() == {".a": "DONE", ".b": "PENDING", ".c": "PENDING", ".d": "WAITING"}
+
+
+def test_joins_that_stand_for_many_edges_end_with_what_is_before_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = workflow(
+        steps("main", [task(f"a{n}") for n in range(4)], [task(f"b{n}") for n in range(4)], [task("c")]),
+        container("leaf"),
+    )
+    plain = Followed(many)
+    plain.see()
+    monkeypatch.setattr(domain, "_MOST_EDGES", 8)
+    joined = Followed(many)
+    first = {f"[0].a{n}": node("Succeeded") for n in range(4)}
+    for nodes in ({}, {"[0].a0": node("Running")}, first, {**first, "[1].b0": node("Failed")}):
+        for seen in (plain, joined):
+            seen.see(status(nodes=nodes))
+        assert joined.states() == plain.states()
+        assert joined.ranks() == plain.ranks()
+        assert joined.live.progress.remaining_work_s == plain.live.progress.remaining_work_s
+    assert joined.live.index.joins
+    assert not plain.live.index.joins
