@@ -16,8 +16,10 @@ scores = st.lists(
 @given(scores=scores, draws_lots=st.booleans(), data=st.data())
 def test_order_is_kept(scores: list[float], draws_lots: bool, data: st.DataObject) -> None:
     rows = data.draw(st.permutations(range(len(scores))))
-    levels = levels_of(np.array(scores), np.array(rows, dtype=np.intp), draws_lots=draws_lots)
+    levels, best = levels_of(np.array(scores), np.array(rows, dtype=np.intp), draws_lots=draws_lots)
     usable = [score for score in scores if score > -np.inf]
+    by_policy = sorted(range(len(scores)), key=lambda i: (-scores[i], rows[i]))
+    assert best.tolist() == by_policy[: len(usable)]
     if levels is None:
         assert not usable or len(scores) == 1 or (draws_lots and len(set(scores)) == 1)
         return

@@ -11,7 +11,7 @@ INF = float("inf")
 def levels(
     scores: list[float], *, draws_lots: bool = True, rows: list[int] | None = None
 ) -> list[int] | None:
-    found = levels_of(
+    found, _ = levels_of(
         np.array(scores),
         np.array(rows if rows is not None else range(len(scores)), dtype=np.intp),
         draws_lots=draws_lots,

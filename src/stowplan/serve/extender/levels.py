@@ -27,39 +27,29 @@ _SAME: Final = 1e-12  # scores that differ by less than this, relative, are equa
 
 def levels_of(
     scores: NDArray[np.float64], rows: NDArray[np.intp], *, draws_lots: bool
-) -> NDArray[np.int64] | None:
-    """Return the level of each node, shape (n,); None when the scores tell no node from another.
+) -> tuple[NDArray[np.int64] | None, NDArray[np.intp]]:
+    """Return the level of each node, and the nodes that can be taken, the best first.
 
     Args:
         scores: (n,) higher is better, −inf: cannot or should not be taken.
         rows: (n,) settle ties, the lowest first, unless the policy draws lots.
         draws_lots: whether nodes of equal score are as good as each other.
+
+    Returns:
+        Levels, shape (n,), None when the scores tell no node from another; and places, shape (usable,).
     """
-    is_usable = scores > -np.inf
-    usable = np.flatnonzero(is_usable)
-    if usable.size == 0:
-        return None
+    usable = np.flatnonzero(scores > -np.inf)
     order = usable[np.lexsort((rows[usable], -scores[usable]))]
     best_first = np.clip(scores[order], -_MOST, _MOST)
-    is_worse = -np.diff(best_first) > _SAME * np.maximum(np.abs(best_first[1:]), np.abs(best_first[:-1]))
-    if draws_lots:
-        if usable.size == scores.size and not is_worse.any():
-            return None
-        places = np.concatenate([[0], np.cumsum(is_worse)])
-    else:
-        if scores.size == 1:
-            return None
-        places = _places_by_row(order, is_worse, rows)
+    behind = best_first[:-1] - best_first[1:]
+    is_worse = behind > _SAME * np.maximum(np.abs(best_first[1:]), np.abs(best_first[:-1]))
+    group = np.concatenate([[0], np.cumsum(is_worse)])[: order.size]
+    if not draws_lots and (~is_worse & (behind > 0.0)).any():  # equal but for rounding: by row after all
+        order = order[np.lexsort((rows[order], group))]
+    is_alike = usable.size == scores.size and not is_worse.any()
+    if order.size == 0 or scores.size == 1 or (draws_lots and is_alike):
+        return None, order
     levels = np.zeros(scores.size, dtype=np.int64)
-    levels[order] = np.maximum(HIGHEST - places, 0)
-    return levels
-
-
-def _places_by_row(
-    order: NDArray[np.intp], is_worse: NDArray[np.bool_], rows: NDArray[np.intp]
-) -> NDArray[np.int64]:
-    """Return the place of each of `order`, where those of equal score stand by row; shape (usable,)."""
-    groups = np.concatenate([[0], np.cumsum(is_worse)])
-    places = np.empty(order.size, dtype=np.int64)
-    places[np.lexsort((rows[order], groups))] = np.arange(order.size)
-    return places
+    place = group if draws_lots else np.arange(order.size)
+    levels[order] = np.maximum(HIGHEST - place, 0)
+    return levels, order

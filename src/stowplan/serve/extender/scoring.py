@@ -112,15 +112,13 @@ class Scorer:
             self._cycle = None
             raise
         names, row_of = list(node_names), state.row
-        rows = np.array([row_of(name) for name in names], dtype=np.intp)
+        rows = np.fromiter(map(row_of, names), dtype=np.intp, count=len(names))
         if (rows < 0).any():
             names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
             rows = rows[rows >= 0]
         scores = np.where(filters.feasible[rows], by_row[rows], -np.inf)
-        levels = levels_of(scores, rows, draws_lots=plan.breaks_ties_randomly)
-        best = np.lexsort((rows, -scores))[:_BEST]
-        best = best[scores[best] > -np.inf]
-        return Scored(names, rows, scores, levels, best, plan, index, filters)
+        levels, order = levels_of(scores, rows, draws_lots=plan.breaks_ties_randomly)
+        return Scored(names, rows, scores, levels, order[:_BEST], plan, index, filters)
 
     def _planned(self, state: ClusterState, epoch: int, task: PendingTask, now_s: float) -> tuple[Plan, int]:
         """Return a plan for `task`, and which of its tasks that is."""
