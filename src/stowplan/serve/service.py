@@ -186,7 +186,7 @@ class SchedulerService:
                 monotonic=time.monotonic,
                 wall=time.time,
                 rng=np.random.Generator(np.random.PCG64(config.scheduler.seed)),
-                on_decision=self._keep_decision,
+                on_decision=self._keep_decision if config.history.url else None,
                 policy_version=__version__,
             ),
             rules=rules_with_pool(config.scheduler, rules),
