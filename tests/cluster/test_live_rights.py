@@ -57,10 +57,9 @@ def test_a_mode_does_its_work_with_its_own_rights(bed: Cluster, mode: str) -> No
         if mode in ("gate", "extender"):
             wait_for("its gate is off", lambda: not gates(read(bed, namespace, "gated")), 60.0)
         if mode == "shadow":
-            wait_for(
-                "it has looked at it", lambda: scheduler.ask("/v1/status")["scheduler"]["last_cycle"], 60.0
-            )
-        said, degraded = scheduler.log, scheduler.ask("/v1/status")["degraded"]
+            wait_for("it has looked", lambda: scheduler.ask("/v1/status")["scheduler"]["last_cycle"], 60.0)
+        wait_for("it is well", lambda: scheduler.ask("/v1/status")["degraded"] == {}, 60.0)
+        said = scheduler.log
     assert "right is missing" not in said
     assert "forbidden" not in said.lower()
     assert bool(bindings_in(bed, namespace)) == (mode == "binder")
