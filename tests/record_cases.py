@@ -194,13 +194,14 @@ class Drive:
         self.pending: list[PendingTask] = []
         self.running: dict[str, RunningTask] = {}
         self.events: list[ClusterEvent] = []
-        self.sent: dict[int, int] = {}
+        self.changed: dict[int, WorkflowProgress] = {}
         self.frames: list[bytes] = []
         self.state.tap = self.events.append
         self.workflows = self.others = 0
 
     def arrive(self) -> None:
         progress = some_workflow(self.chance, f"w{self.workflows}")
+        progress.watcher = lambda one: self.changed.update({id(one): one})
         self.workflows += 1
         self.queue(progress, progress.start())
 
@@ -240,7 +241,7 @@ class Drive:
         progress.workflow = Workflow(old.name, tasks, old.edges, old.family)
         progress.upward_rank_s = progress.workflow.upward_ranks()
         progress.remaining_work_s *= 1.5
-        progress.changes += 1
+        progress.changed()
 
     def promise(self, node: str) -> None:
         """Promise the node to a pod that waits, or withdraw a promise."""
@@ -279,21 +280,20 @@ class Drive:
         seen = {id(t.progress): t.progress for t in self.pending}
         seen |= {id(r.pending.progress): r.pending.progress for r in self.running.values()}
         if is_first:
-            self.sent.clear()
+            self.changed = dict(seen)
             self.frames = []
         assert isinstance(self.made, Replayable)
         capture = CycleCapture(
             now_s=self.now_s,
             pending=tuple(self.pending),
             running=tuple(self.running.values()),
-            progress=[capture_progress(p) for p in seen.values() if self.sent.get(id(p)) != p.changes],
+            progress=[capture_progress(p) for p in self.changed.values()],
             chance=chance_of(self.rng),
             memory=self.made.memory or (),
             events=self.events.copy(),
             state=capture_state(self.state) if is_first else None,
         )
-        self.sent |= {id(p): p.changes for p in seen.values()}
-        self.keep = seen
+        self.changed.clear()
         self.events.clear()
         closed = [self.state.node(row).name for _, row in list(self.state.rows())[:1] if number % 3 == 2]
         limit = 3 if number % 4 == 3 else None

@@ -96,11 +96,14 @@ def test_what_is_read_is_what_was_there(seed: int) -> None:
             )
             assert now.progress.workflow == then.progress.workflow
         for kept in written.capture.progress:
-            (now,) = {
+            same = {
                 id(each.progress): each.progress
                 for each in [*recorded.pending, *(r.pending for r in recorded.running.values())]
                 if each.progress.key == kept.progress.key
-            }.values()
+            }
+            if not same:  # it has changed, but nothing of it is pending or running
+                continue
+            (now,) = same.values()
             assert now.status.tobytes() == kept.status
             assert now.unfinished_parents.tobytes() == kept.unfinished_parents
             assert now.upward_rank_s.tobytes() == kept.upward_rank_s

@@ -6,6 +6,7 @@ concerns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -41,12 +42,11 @@ class WorkflowProgress:
         unfinished_parents: int32 (tasks,).
         remaining_work_s: expected seconds of all tasks that have not ended, summed.
         upward_rank_s: float64 (tasks,); longest expected path from each task to an exit, itself included.
-        changes: how often anything here changed; whoever keeps copies compares it, whoever changes a value
-            without the methods below counts it.
+        watcher: told of every change, for whoever keeps copies; whoever changes a value here without the
+            methods below calls `changed`.
     """
 
     __slots__ = (
-        "changes",
         "key",
         "open_tasks",
         "remaining_work_s",
@@ -54,6 +54,7 @@ class WorkflowProgress:
         "submitted_s",
         "unfinished_parents",
         "upward_rank_s",
+        "watcher",
         "workflow",
     )
 
@@ -69,7 +70,12 @@ class WorkflowProgress:
         self.remaining_work_s = float(workflow.expected_s.sum())
         self.upward_rank_s = workflow.upward_ranks()
         self.open_tasks = len(workflow)
-        self.changes = 0
+        self.watcher: Callable[[WorkflowProgress], None] | None = None
+
+    def changed(self) -> None:
+        """Tell whoever watches that something here changed."""
+        if self.watcher is not None:
+            self.watcher(self)
 
     @property
     def is_finished(self) -> bool:
@@ -85,7 +91,7 @@ class WorkflowProgress:
         """Return the entry tasks, now pending."""
         entries = [index for index, above in enumerate(self.workflow.parents) if not above]
         self.status[entries] = TaskStatus.PENDING
-        self.changes += 1
+        self.changed()
         return entries
 
     def running(self, index: int) -> None:
@@ -113,7 +119,7 @@ class WorkflowProgress:
         if self.status.item(index) not in (_PENDING, _RUNNING):
             raise StateConflict(self._story(index, _FAILED))
         self.status[index] = _FAILED
-        self.changes += 1
+        self.changed()
         self._close(index)
         skipped: list[int] = []
         stack = list(self.workflow.children[index])
@@ -130,7 +136,7 @@ class WorkflowProgress:
         if self.status.item(index) != expected:
             raise StateConflict(self._story(index, to))
         self.status[index] = to
-        self.changes += 1
+        self.changed()
 
     def _close(self, index: int) -> None:
         self.open_tasks -= 1

@@ -95,7 +95,6 @@ class ProgressCapture:
     upward_rank_s: bytes
     remaining_work_s: float
     open_tasks: int
-    changes: int
 
 
 def capture_progress(progress: WorkflowProgress) -> ProgressCapture:
@@ -108,7 +107,6 @@ def capture_progress(progress: WorkflowProgress) -> ProgressCapture:
         progress.upward_rank_s.tobytes(),
         progress.remaining_work_s,
         progress.open_tasks,
-        progress.changes,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.errors import InvalidFile
@@ -35,17 +37,14 @@ class Setup:
     explains: bool = True
 
 
-def to_runs(numbers: Iterable[int]) -> list[int]:
+def to_runs(numbers: Sequence[int]) -> list[int]:
     """Return numbers as first, length, first, length …: what came together has numbers in a row."""
-    runs: list[int] = []
-    expected = -1
-    for number in numbers:
-        if number == expected:
-            runs[-1] += 1
-        else:
-            runs += (number, 1)
-        expected = number + 1
-    return runs
+    values = np.array(numbers, dtype=np.int64)
+    if not values.size:
+        return []
+    starts = np.flatnonzero(np.diff(values, prepend=values[0] - 2) != 1)
+    lengths = np.diff(starts, append=values.size)
+    return np.stack([values[starts], lengths], axis=1).ravel().tolist()
 
 
 def from_runs(runs: Sequence[int]) -> list[int]:

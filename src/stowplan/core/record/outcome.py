@@ -20,7 +20,7 @@ def outcome_to_plain(report: CycleReport, pending: Sequence[PendingTask]) -> Pla
         "placed": [[place_of[task.key], to_plain(placed)] for task, placed in report.placed],
         "waiting": _refusals(report.waiting, place_of),
         "infeasible": _refusals(report.infeasible, place_of),
-        "deferred": to_runs(place_of[task.key] for task in report.deferred),
+        "deferred": to_runs([place_of[task.key] for task in report.deferred]),
         "degraded": to_plain(report.degraded),
     }
 

@@ -157,7 +157,7 @@ class Chain:
             self._running.append(RunningTask(self._pending[int(pending)], row, started_s, expected_end_s))
 
     def _update(self, progress: WorkflowProgress, update: Plain) -> None:
-        workflow, status, unfinished_parents, ranks, remaining_work_s, open_tasks, changes = update
+        workflow, status, unfinished_parents, ranks, remaining_work_s, open_tasks = update
         progress.workflow = self._workflows[int(workflow)]
         progress.status = np.frombuffer(status, dtype=np.int8).copy()
         progress.unfinished_parents = np.frombuffer(unfinished_parents, dtype=np.int32).copy()
@@ -165,4 +165,3 @@ class Chain:
             progress.upward_rank_s = np.frombuffer(ranks, dtype=np.float64).copy()
         progress.remaining_work_s = remaining_work_s
         progress.open_tasks = open_tasks
-        progress.changes = changes

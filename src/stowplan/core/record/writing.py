@@ -6,7 +6,7 @@ as they are first met, and are named by number afterwards. So a cycle costs what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from stowplan.core.domain import (
@@ -40,6 +40,9 @@ class _ByIdentity(Generic[T]):
         self._objects: list[T] = []
         self._number_of: dict[int, int] = {}
         self.new: list[Plain] = []
+
+    def __len__(self) -> int:
+        return len(self._objects)
 
     def number_of(self, item: T) -> int:
         number = self._number_of.get(id(item))
@@ -79,6 +82,7 @@ class _Lexicon:
         self.progress = _ByIdentity[WorkflowProgress](self._progress)
         self._pending: dict[str, tuple[int, PendingTask]] = {}
         self._running: dict[str, tuple[int, RunningTask]] = {}
+        self._running_ids: dict[int, tuple[int, RunningTask]] = {}  # by identity: the quick way
         self._pending_count = self._running_count = 0
         self.new_pending: list[Plain] = []
         self.new_running: list[Plain] = []
@@ -116,8 +120,18 @@ class _Lexicon:
         self._pending_count += 1
         return number
 
-    def running(self, task: RunningTask) -> int:
-        """Return the number of a running task."""
+    def running(self, tasks: Sequence[RunningTask]) -> list[int]:
+        """Return the numbers of running tasks; nearly all of them are known from the cycle before."""
+        known = self._running_ids
+        found = list(map(known.get, map(id, tasks)))
+        numbers: list[int] = []
+        for task, one in zip(tasks, found, strict=True):
+            if one is None:
+                one = known[id(task)] = (self._one_running(task), task)  # noqa: PLW2901  (made where it was missing)
+            numbers.append(one[0])
+        return numbers
+
+    def _one_running(self, task: RunningTask) -> int:
         key = task.pending.key
         known = self._running.get(key)
         if known is not None:
@@ -148,7 +162,6 @@ class _Lexicon:
             ranks,
             capture.remaining_work_s,
             capture.open_tasks,
-            capture.changes,
         ]
 
     def take_new(self) -> Plain:
@@ -211,14 +224,13 @@ class FrameWriter:
         frame["cycle"] = {
             "now_s": capture.now_s,
             "pending": to_runs([lexicon.pending(task) for task in capture.pending]),
-            "running": to_runs([lexicon.running(task) for task in capture.running]),
+            "running": to_runs(lexicon.running(capture.running)),
             "progress": [lexicon.update(each) for each in capture.progress],
             "chance": capture.chance,
             "memory": list(capture.memory),
         }
         frame["decided"] = decided
         frame["new"] = lexicon.take_new()
-        unknown = len(frame["new"].get("progress", ())) > len(capture.progress)
-        if unknown:
+        if len(lexicon.ranks) < len(lexicon.progress):
             raise InternalError("a task's workflow is met in a cycle, but how far it is was not captured")
         return pack(frame)

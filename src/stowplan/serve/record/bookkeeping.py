@@ -1,11 +1,12 @@
 """What has happened since the last record: events of the state, changed workflows.
 
-All of it is in the scheduler's thread, and costs what is new.
+All of it is in the scheduler's thread, and costs what is new, not what is there: events are told by the
+state's tap, changes of workflows by their watcher, and running tasks that are new stand last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,25 +18,31 @@ from stowplan.core.record import CycleCapture, capture_progress, capture_state, 
 __all__ = ["Bookkeeping"]
 
 _MOST_EVENTS: Final = 50_000
+_RECENT: Final = 64
 
 
 class Bookkeeping:
     """Captures cycles, each against the last that was kept."""
 
     def __init__(self, state: ClusterState, rng: np.random.Generator, policy: Policy) -> None:
-        """Follow `state` from now on, which nobody may tap already."""
+        """Follow `state` from now on, which nobody may tap already.
+
+        Raises:
+            InvalidInput: the generator cannot be written down.
+        """
+        chance_of(rng)
         self._state = state
         self._rng = rng
         self._policy = policy
         self._events: list[ClusterEvent] = []
-        self._sent: dict[
-            int, tuple[WorkflowProgress, int]
-        ] = {}  # by identity: at which change it was captured
-        self._running: tuple[RunningTask, ...] = ()
-        self._of_running: dict[int, WorkflowProgress] = {}
+        self._captured_events = 0
+        self._watched: dict[int, WorkflowProgress] = {}  # by identity
+        self._changed: dict[int, WorkflowProgress] = {}
+        self._captured: dict[int, WorkflowProgress] = {}  # those of the latest capture
+        self._recent: frozenset[int] = frozenset()  # identities of the last running tasks
+        self._looks_everywhere = False
         self._needs_state = True
         self._is_following = False  # events are kept: a state was captured that they come after
-        self._captured_events = 0
         state.tap = self._note
 
     def _note(self, event: ClusterEvent) -> None:
@@ -44,11 +51,18 @@ class Bookkeeping:
             if len(self._events) > _MOST_EVENTS:  # more than a state: the next record begins anew
                 self.start_over()
 
+    def _note_progress(self, progress: WorkflowProgress) -> None:
+        self._changed[id(progress)] = progress
+
     def start_over(self) -> None:
         """Have the next capture hold the whole state."""
         self._needs_state = True
         self._is_following = False
         self._events.clear()
+
+    def look_everywhere(self) -> None:
+        """Take it that new running tasks do not stand last."""
+        self._looks_everywhere = True
 
     def capture(
         self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask]
@@ -58,42 +72,65 @@ class Bookkeeping:
         if memory is None:
             self.start_over()
             return None
-        if self._needs_state:
-            self._sent.clear()
-            self._events.clear()
-            self._is_following = True
-        self._captured_events = len(self._events)
         now_running = tuple(running.values())
-        if now_running != self._running:  # the same objects, mostly: compared in no time
-            self._of_running = {id(task.pending.progress): task.pending.progress for task in now_running}
-            self._running = now_running
-        progress = self._of_running | {id(task.progress): task.progress for task in pending}
-        sent = self._sent
+        if self._needs_state:
+            self._begin_anew(pending, now_running)
+        else:
+            self._changed = self._captured | self._changed
+            self._watch(task.progress for task in pending)
+            self._watch(task.pending.progress for task in self._new_ones(now_running))
+        self._captured, self._changed = self._changed, {}
+        self._captured_events = len(self._events)
+        self._recent = frozenset(map(id, now_running[-_RECENT:]))
         return CycleCapture(
             now_s=now_s,
             pending=tuple(pending),
             running=now_running,
-            progress=[
-                capture_progress(each)
-                for key, each in progress.items()
-                if key not in sent or sent[key][1] != each.changes
-            ],
+            progress=[capture_progress(each) for each in self._captured.values()],
             chance=chance_of(self._rng),
             memory=memory,
             events=[] if self._needs_state else self._events.copy(),
             state=capture_state(self._state) if self._needs_state else None,
         )
 
+    def _begin_anew(self, pending: Sequence[PendingTask], running: Sequence[RunningTask]) -> None:
+        self._unwatch()
+        self._events.clear()
+        self._is_following = True
+        self._watch(task.progress for task in pending)
+        self._watch(task.pending.progress for task in running)
+
+    def _new_ones(self, running: Sequence[RunningTask]) -> Iterator[RunningTask]:
+        for task in reversed(running):
+            if id(task) in self._recent and not self._looks_everywhere:
+                return
+            yield task
+
+    def _watch(self, some: Iterator[WorkflowProgress]) -> None:
+        watched = self._watched
+        for progress in some:
+            if id(progress) not in watched:
+                watched[id(progress)] = self._changed[id(progress)] = progress
+                progress.watcher = self._note_progress
+
+    def _unwatch(self) -> None:
+        for progress in self._watched.values():
+            progress.watcher = None
+        self._watched.clear()
+        self._changed.clear()
+        self._captured.clear()
+
     def kept(self, capture: CycleCapture) -> None:
         """Note that `capture`, the latest, is being written."""
         if not self._is_following:  # too much has happened since
             return
-        self._needs_state = False
+        if capture.state is not None:
+            self._needs_state = False
         del self._events[: self._captured_events]
         self._captured_events = 0
-        for each in capture.progress:
-            self._sent[id(each.progress)] = (each.progress, each.changes)
+        self._captured = {}
 
     def close(self) -> None:
-        """Follow the state no longer."""
+        """Follow nothing any longer."""
         self._state.tap = None
+        self._unwatch()

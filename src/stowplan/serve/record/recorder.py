@@ -166,6 +166,8 @@ class DecisionRecorder:
         if broken or self._links >= self._limits.chain:
             self._links = 0
             self._books.start_over()
+            if broken == "error":
+                self._books.look_everywhere()
             if broken == "history":
                 self._resumes_s = now_s + self._limits.pause_s
         if now_s < self._resumes_s:
