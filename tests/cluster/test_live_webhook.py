@@ -247,7 +247,9 @@ def webhook(
     finally:
         running.forget()
         if NAME in cluster.daemons.running:
-            cluster.daemons.end(NAME)
+            process = cluster.daemons.running[NAME].process
+            cluster.daemons.end(NAME, 30.0)
+            assert process.returncode == 0  # it ends when it is asked to, and not by a fault
 
 
 def as_kept(raw: Json) -> Json:
