@@ -35,7 +35,7 @@ from stowplan.core.preemption import SearchSettings, search
 from testbed.differential.run import Progress
 from testbed.differential.run import run as judge
 
-CASES: Final = 100_000
+CASES: Final = 50_000
 SEED: Final = 7
 NODES_OF_CASES: Final = 12
 TALLY: Final = Path("out") / "preemption_search.json"

@@ -161,12 +161,13 @@ def run(  # noqa: PLR0913  (one argument per option of the command)
         program: The oracle, where it is not the one of the cache.
 
     Yields:
-        The progress, after each chunk.
+        The progress: what was done before, then after each chunk.
 
     Raises:
         BedError: the oracle is not built or died, or the file is of another run.
     """
     progress = read_progress(path, seed, nodes, emphasis)
+    yield progress  # it may be all that is wanted
     before_s, start = progress.elapsed_s, time.monotonic()
     saved = start
     chunks = (chunk for chunk in count() if chunk not in set(progress.done))
