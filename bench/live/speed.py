@@ -179,16 +179,14 @@ class Bed:
         manifests = [{"metadata": {"name": f"pod-{number}"}, "spec": spec} for number in range(count)]
         bulk.create_pods(self.plane, namespace, manifests)
 
-    @contextmanager
-    def accounted(self, scheduler: str) -> Generator[None]:
-        """Keep the processor time that each process of the cluster takes in the block."""
-        before_s = self._used_s()
-        yield
+    def account(self, scheduler: str, before_s: Mapping[str, float], pods: int) -> None:
+        """Keep the processor time of each process of the cluster per pod, since `used_s` gave `before_s`."""
         kept = self.cpu_ms_per_pod.setdefault(scheduler, {})
-        for name, used_s in self._used_s().items():
-            kept.setdefault(name, []).append(1000 * (used_s - before_s.get(name, 0.0)) / self.pods)
+        for name, used_s in self.used_s().items():
+            kept.setdefault(name, []).append(1000 * (used_s - before_s.get(name, 0.0)) / pods)
 
-    def _used_s(self) -> dict[str, float]:
+    def used_s(self) -> dict[str, float]:
+        """Processor time that each process of the cluster has taken so far."""
         daemons = self.running.daemons.running.values()
         used = {daemon.name: psutil.Process(daemon.pid).cpu_times() for daemon in daemons}
         return {name: times.user + times.system for name, times in used.items()}
@@ -295,12 +293,12 @@ def full_queue(
     with bed.namespace() as namespace:
         bed.create_pods(namespace, wanted, contender.asked_as)
         time.sleep(SETTLING_S)
-        is_plain = has_kubelets and count is None
-        with (
-            nullcontext() if has_kubelets else bed.without_kubelets(),
-            contender.runs(bed) as counter,
-            bed.accounted(contender.name) if is_plain else nullcontext(),
-        ):
+        with nullcontext() if has_kubelets else bed.without_kubelets(), contender.runs(bed) as counter:
+            # What it takes to start is in neither figure.
+            wait_for("the first pods are bound", lambda: counter.read() > 0, LONGEST_RUN_S)
+            before_s = bed.used_s()
             seen = follow(counter.read, wanted)
+            if has_kubelets and count is None:
+                bed.account(contender.name, before_s, max(1, seen[-1].bound - seen[0].bound))
         bed.check_bound(namespace, wanted)
     return rate(seen, beyond=beyond)
