@@ -119,7 +119,12 @@ class PodBook:
         told = seen.told
         fixed = told.fixed
         wants = seen.status.nominated_node if not (told.node_name or seen.is_terminating) else ""
-        if before is not None and seen.is_same and bool(before.shape.own_nomination) == bool(wants):
+        if (
+            before is not None
+            and seen.is_same
+            and not before.has_ended  # what changes around those is nothing to them
+            and bool(before.shape.own_nomination) == bool(wants)
+        ):
             shape = before.shape  # current: whoever changes the context completes it anew
         else:
             shape = self._context.complete(fixed.shape, fixed.needs, own_nomination=key if wants else "")
