@@ -1,9 +1,10 @@
 """Pods that come, run and go, wave after wave, while the memory of the scheduler's process is watched.
 
-A wave has pods of workflows and pods of none, of a few sizes, each with a label of its own as real ones have;
-a few ask for more than any node has, so that they wait in vain until they are deleted. When all others have
-ended the whole wave is deleted, and the memory is read when nothing of it is left: always at the same point,
-with the same nothing held.
+A wave has pods of workflows and pods of none, of a few sizes, each with a label of its own as real ones have.
+Their names are drawn, as for whatever runs again and again: new pods, but no new kinds of work. A few ask for
+more than any node has, so that they wait in vain until they are deleted. When all others have ended the whole
+wave is deleted, and the memory is read when nothing of it is left: always at the same point, with the same
+nothing held.
 """
 
 import time
@@ -27,6 +28,7 @@ IN_VAIN = 0.01  # the share of pods that no node can take
 RUNNING_S = (0.2, 0.5, 1.0)
 LONGEST_WAVE_S = 300.0
 MIB = 1 << 20
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LABEL = "workflows.argoproj.io/"
 
 
@@ -133,7 +135,10 @@ class Churn:
         return [self._workflow(number) for number in range(self.size // 2 // TASKS)]
 
     def _workflow_name(self, number: int) -> str:
-        return f"churn-{self._made}-{number}"
+        return f"{self._origin(number)}{drawn(self._made * self.size + number)}"
+
+    def _origin(self, number: int) -> str:
+        return f"churn-{number}-"
 
     def _workflow(self, number: int) -> Json:
         tasks = [
@@ -144,7 +149,7 @@ class Churn:
         return {
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "Workflow",
-            "metadata": {"name": self._workflow_name(number)},
+            "metadata": {"name": self._workflow_name(number), "generateName": self._origin(number)},
             "spec": {
                 "entrypoint": "main",
                 "templates": [
@@ -161,7 +166,7 @@ class Churn:
             cpu = "1000" if index >= self.size - in_vain else f"{100 + 50 * (index % 4)}m"
             script = kwok.PodScript(duration_s=RUNNING_S[index % len(RUNNING_S)])
             metadata: Json = {
-                "name": f"pod-{self._made}-{index}",
+                "name": f"batch-{index % 10}-{drawn(self._made * self.size + index)}",
                 "labels": {"app": f"churn-{index % 10}", "run": f"{self._made}-{index}"},
                 "annotations": script.annotations(),
             }
@@ -194,6 +199,15 @@ class Churn:
             f"{LABEL}node-id": node_id(workflow, node),
             "kubectl.kubernetes.io/default-container": "main",
         }
+
+
+def drawn(number: int) -> str:
+    """Five characters as Kubernetes draws them for the end of a name, another for each number."""
+    letters: list[str] = []
+    for _ in range(5):
+        number, index = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[index])
+    return "".join(letters)
 
 
 def _count(connection: Connection, path: str, enough: int) -> int:
