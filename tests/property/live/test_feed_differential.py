@@ -163,7 +163,7 @@ class Story:
 
 
 @given(st.sampled_from((*THEMES, KINDS[1:])), st.integers(0, 2**32 - 1), st.integers(1, 150))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_the_feed_ends_where_the_loader_does(kinds: tuple[str, ...], seed: int, steps: int) -> None:
     story = Story(kinds, seed)
     for _ in range(steps):
