@@ -28,16 +28,10 @@ from numpy.typing import NDArray
 from stowplan.core.constraints.filter import bit_of
 from stowplan.core.decoder.greedy import Decoded
 from stowplan.core.domain import PendingTask, PodShape, WorkflowProgress
-from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.lookahead.rates import Rates
 from stowplan.core.physics.vocabulary import Resource
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import (
-    TaskDemand,
-    capacity_of,
-    demand_of_task,
-    rates_beside,
-    requested_demand,
-)
+from stowplan.core.policy.nodes.predicted import TaskDemand
 
 __all__ = ["Foreseen", "Foresight"]
 
@@ -66,6 +60,16 @@ class _Job:
     rate: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What a shape asks for, twice, and the rows that nothing but room keeps from it, shape (capacity,)."""
+
+    columns: NDArray[np.intp]
+    amounts: NDArray[np.int64]
+    pairs: list[tuple[int, int]]
+    allowed: NDArray[np.bool_]
+
+
 @dataclass(slots=True)
 class _NodeLoad:
     """What runs on one row: jobs of ours, and demands of pods that stay."""
@@ -79,32 +83,30 @@ class _NodeLoad:
 class Foresight:
     """Foresees for the candidates of one cycle; what runs already is read once."""
 
-    def __init__(self, view: CycleView, laws: PhysicsLaws, horizon: int) -> None:
+    def __init__(self, view: CycleView, rates: Rates, horizon: int) -> None:
         """Read what runs.
 
         Args:
             view: the cycle.
-            laws: constants of the contention law.
+            rates: the contention law.
             horizon: so many ends of tasks are followed.
         """
         self._view = view
-        self._laws = laws
+        self._rates = rates
         self._horizon = horizon
         state = view.state
-        self._capacity: dict[int, NDArray[np.float64]] = {}
         self._running: list[_Job] = []
         self._others: dict[int, list[TaskDemand]] = {}
         self._cores = 0.0
         for _, row in state.rows():
-            capacity = np.array(capacity_of(state.node(row)))
-            self._capacity[row] = capacity
-            self._cores += float(capacity[Resource.CPU]) if np.isfinite(capacity[Resource.CPU]) else 0.0
+            cores = float(rates.capacity(state.node(row))[Resource.CPU])
+            self._cores += cores if np.isfinite(cores) else 0.0
         for key, (pod, row) in state.pods.items():
             running = view.running.get(key)
             if running is None:
-                self._others.setdefault(row, []).append(requested_demand(pod.shape))
+                self._others.setdefault(row, []).append(rates.demand_of_pod(pod.shape))
                 continue
-            job = _job(running.pending)
+            job = _job(running.pending, rates)
             job.row = row
             took_s = max(view.now_s - running.started_s, 0.0)
             whole_s = max(running.expected_end_s - running.started_s, 1e-9)
@@ -119,7 +121,7 @@ class Foresight:
             decoded: placements and what waits.
             order: of the plan, over `view.pending`.
         """
-        run = _Run(self._view, self._laws, self._capacity, self._others)
+        run = _Run(self._view, self._rates, self._others)
         for job in self._running:
             run.put(_Job(job.task, job.demand, job.left, job.tail_s), job.row)
         placed = {task.key: outcome.row for task, outcome in decoded.placed}
@@ -127,9 +129,9 @@ class Foresight:
         for index in order:
             task = self._view.pending[index]
             if task.key in placed:
-                run.put(_job(task), placed[task.key])
+                run.put(_job(task, self._rates), placed[task.key])
             elif task.key not in never:
-                run.queue.append(_job(task))
+                run.queue.append(_job(task, self._rates))
         run.begin()
         ends = 0
         while ends < self._horizon and run.step():
@@ -143,16 +145,15 @@ class _Run:
     def __init__(
         self,
         view: CycleView,
-        laws: PhysicsLaws,
-        capacity: dict[int, NDArray[np.float64]],
+        rates: Rates,
         others: dict[int, list[TaskDemand]],
     ) -> None:
         self.queue: list[_Job] = []
         self._view = view
-        self._laws = laws
-        self._capacity = capacity
+        self._rates = rates
         state = view.state
         self._free = state.allocatable - state.requested
+        self._needs_of: dict[PodShape, _Needs] = {}
         self._nodes: dict[int, _NodeLoad] = {}
         self._others = others
         self._ends: list[tuple[float, int, int, int]] = []  # time, sequence, row, version of the row
@@ -173,14 +174,8 @@ class _Run:
 
     def begin(self) -> None:
         """Work out all rates."""
-        rows = list(self._nodes)
-        if not rows:
-            return
-        kinds = [self._view.state.node(row).hardware.machine_type for row in rows]
-        tasks = [[job.demand for job in self._nodes[row].jobs] + self._nodes[row].others for row in rows]
-        rates = rates_beside(np.array([self._capacity[row] for row in rows]), kinds, tasks, self._laws)
-        for at, row in enumerate(rows):
-            self._set_rates(row, rates[at])
+        for row in list(self._nodes):
+            self._solve(row)
 
     def step(self) -> bool:
         """Go to the next end of a task and let follow what follows; tell whether there was one."""
@@ -208,16 +203,29 @@ class _Run:
                 changed.add(at)
             else:
                 self._enqueue(child)
-        waiting: list[_Job] = []
-        for one in self.queue:
-            if self._fits(one.task.task.shape, row):
-                self._start(one, row)
-            else:
-                waiting.append(one)
-        self.queue = waiting
-        for each in changed:
+        self._fill(row)
+        for each in sorted(changed):
             self._solve(each)
         return True
+
+    def _fill(self, row: int) -> None:
+        """Start on a row what waits and fits there, in order; one that does not speaks for its shape."""
+        if not self.queue:
+            return
+        waiting: list[_Job] = []
+        refused: set[PodShape] = set()
+        room: list[int] = self._free[row].tolist()
+        for one in self.queue:
+            shape = one.task.task.shape
+            if shape not in refused:
+                needs = self._needs(shape)
+                if needs.allowed[row] and all(room[column] >= amount for column, amount in needs.pairs):
+                    self._start(one, row)
+                    room = self._free[row].tolist()
+                    continue
+                refused.add(shape)
+            waiting.append(one)
+        self.queue = waiting
 
     def objective_s(self, cores: float) -> float:
         """Return what the module calls the objective, with the rest estimated."""
@@ -251,25 +259,23 @@ class _Run:
         node.since_s = self._now_s
 
     def _solve(self, row: int) -> None:
+        """Work out the rates on a row anew, and when the next of its tasks ends."""
         node = self._nodes[row]
         node.version += 1
         if not node.jobs:
             return
-        kind = self._view.state.node(row).hardware.machine_type
-        tasks = [job.demand for job in node.jobs] + node.others
-        self._set_rates(row, rates_beside(self._capacity[row][None, :], [kind], [tasks], self._laws)[0])
-
-    def _set_rates(self, row: int, rates: NDArray[np.float64]) -> None:
-        node = self._nodes[row]
-        for job, rate in zip(node.jobs, rates.tolist(), strict=False):
-            job.rate = rate
-        end_s = min(node.since_s + job.left / max(job.rate, 1e-9) for job in node.jobs)
+        company = [job.demand for job in node.jobs] + node.others
+        rates = self._rates.of(self._view.state.node(row), company)
+        end_s = np.inf
+        for job, rate in zip(node.jobs, rates, strict=False):
+            job.rate = max(rate, 1e-9)
+            end_s = min(end_s, node.since_s + job.left / job.rate)
         self._sequence += 1
         heapq.heappush(self._ends, (end_s, self._sequence, row, node.version))
 
     def _start(self, job: _Job, row: int) -> None:
-        columns, amounts = self._asked(job.task.task.shape)
-        self._free[row, columns] -= amounts
+        needs = self._needs(job.task.task.shape)
+        self._free[row, needs.columns] -= needs.amounts
         node = self._nodes.get(row)
         if node is not None:
             self._progress(node)
@@ -277,15 +283,23 @@ class _Run:
         self._nodes[row].since_s = self._now_s
 
     def _give_back(self, shape: PodShape, row: int) -> None:
-        columns, amounts = self._asked(shape)
-        self._free[row, columns] += amounts
+        needs = self._needs(shape)
+        self._free[row, needs.columns] += needs.amounts
 
-    def _asked(self, shape: PodShape) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    def _needs(self, shape: PodShape) -> _Needs:
+        needs = self._needs_of.get(shape)
+        if needs is not None:
+            return needs
         columns, amounts = self._view.state.request_vector(shape.requests)
         if columns.max() >= self._free.shape[1]:  # a resource that no node has
             missing = int(columns.max()) + 1 - self._free.shape[1]
             self._free = np.pad(self._free, ((0, 0), (0, missing)))
-        return columns, amounts
+        filters_of = self._view.filters_of
+        assert filters_of is not None  # noqa: S101  (a what-if has asked before)
+        allowed = (filters_of(shape).refusing_bits() & ~np.int32(_ROOM)) == 0
+        pairs = list(zip(columns.tolist(), amounts.tolist(), strict=True))
+        needs = self._needs_of[shape] = _Needs(columns, amounts, pairs, allowed)
+        return needs
 
     # ---- what waits ----
 
@@ -298,7 +312,8 @@ class _Run:
         for child in workflow.children[task.index]:
             unfinished[child] -= 1
             if unfinished[child] == 0:
-                ready.append(_job(PendingTask(f"{progress.key}/{child}", progress, child, self._now_s)))
+                child_task = PendingTask(f"{progress.key}/{child}", progress, child, self._now_s)
+                ready.append(_job(child_task, self._rates))
         return ready
 
     def _enqueue(self, job: _Job) -> None:
@@ -309,22 +324,11 @@ class _Run:
                 return
         self.queue.append(job)
 
-    def _allowed(self, shape: PodShape) -> NDArray[np.bool_]:
-        filters_of = self._view.filters_of
-        assert filters_of is not None  # noqa: S101  (a what-if has asked before)
-        return (filters_of(shape).refusing_bits() & ~np.int32(_ROOM)) == 0
-
-    def _fits(self, shape: PodShape, row: int) -> bool:
-        columns, amounts = self._asked(shape)
-        return bool((self._free[row, columns] >= amounts).all()) and bool(self._allowed(shape)[row])
-
     def _find_row(self, shape: PodShape, demand: TaskDemand) -> int:
         """Return the row with room where the task runs fastest by the cores that are asked for, −1: none."""
         state = self._view.state
-        columns, amounts = self._asked(shape)
-        fits = state.is_node & (self._free[:, columns] >= amounts).all(axis=1)
-        if fits.any():
-            fits &= self._allowed(shape)
+        needs = self._needs(shape)
+        fits = state.is_node & needs.allowed & (self._free[:, needs.columns] >= needs.amounts).all(axis=1)
         rows = np.flatnonzero(fits).tolist()
         best, best_s = -1, np.inf
         for row in rows:
@@ -333,16 +337,18 @@ class _Run:
             busy = float(demand.per_s[Resource.CPU])
             if node is not None:
                 busy += sum(float(job.demand.per_s[Resource.CPU]) for job in node.jobs)
-            stretch = max(busy / float(self._capacity[row][Resource.CPU]), 1.0)
+            cores = float(self._rates.capacity(state.node(row))[Resource.CPU])
+            stretch = max(busy / cores, 1.0)
             takes_s = stretch * demand.factor_on(kind)
             if takes_s < best_s:
                 best, best_s = row, takes_s
         return best
 
 
-def _job(pending: PendingTask) -> _Job:
-    task, progress = pending.task, pending.progress
-    return _Job(pending, demand_of_task(task), max(task.expected_s, 1e-6), _tail_s(progress, pending.index))
+def _job(pending: PendingTask, rates: Rates) -> _Job:
+    task = pending.task
+    tail_s = _tail_s(pending.progress, pending.index)
+    return _Job(pending, rates.demand_of(task), max(task.expected_s, 1e-6), tail_s)
 
 
 def _tail_s(progress: WorkflowProgress, index: int) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 
 from stowplan.core.lookahead.budget import Budget, Counted, MakeBudget
 from stowplan.core.lookahead.foresight import Foresight
+from stowplan.core.lookahead.rates import Rates
 from stowplan.core.lookahead.what_if import decoded
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy.interface import CycleView, Plan, Policy, Replayable
@@ -57,13 +58,14 @@ class Examined:
 class LookAhead:
     """A policy that takes the best of what several policies plan."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (each is one aspect of how far it looks)
         self,
         policy: Policy,
         alternatives: Sequence[Policy],
         *,
         budget: MakeBudget | None = None,
-        horizon: int = 32,
+        horizon: int = 16,
+        margin: float = 0.02,
         most_tasks: int = 400,
         laws: PhysicsLaws | None = None,
     ) -> None:
@@ -74,6 +76,8 @@ class LookAhead:
             alternatives: in the order in which they are examined.
             budget: made anew for each cycle; None: all candidates, whatever the time.
             horizon: so many ends of tasks are followed.
+            margin: share of the objective by which another plan must be better than the policy's own: what
+                is foreseen is not known more exactly.
             most_tasks: with more pods and pending tasks than this, a cycle is not examined at all.
             laws: constants of the contention law.
 
@@ -93,9 +97,12 @@ class LookAhead:
         if horizon < 1:
             raise InvalidInput(f"horizon is {horizon}; follow at least one end of a task")
         self.make_budget: MakeBudget = budget if budget is not None else lambda: Counted(_ALL)
+        if not 0.0 <= margin < 1.0:
+            raise InvalidInput(f"margin is {margin}; give a share from 0 to less than 1")
         self._horizon = horizon
+        self._margin = margin
         self._most_tasks = most_tasks
-        self._laws = laws or PhysicsLaws()
+        self._rates = Rates(laws or PhysicsLaws())
         self.examined: Examined = Examined(0, policy.name, {}, {})
 
     @property
@@ -130,9 +137,11 @@ class LookAhead:
         bits = view.rng.bit_generator
         at_first: Any = bits.state
         memory = self.memory
-        foresight = Foresight(view, self._laws, self._horizon)
+        self._rates.start()
+        foresight = Foresight(view, self._rates, self._horizon)
         foreseen_s: dict[str, float] = {}
         failed: dict[str, str] = {}
+        bound_s = np.inf
         best: tuple[Policy, Plan, Any, Sequence[int]] | None = None
         for number, policy in enumerate(self._policies):
             if number and budget.is_spent():
@@ -149,7 +158,10 @@ class LookAhead:
                         result, np.asarray(plan.order).tolist()
                     ).objective_s
             cast("Replayable", policy).recall(remembered)
-            if best is None or foreseen_s.get(policy.name, np.inf) < foreseen_s.get(best[0].name, np.inf):
+            if best is None:
+                best = (policy, plan, planned, remembered)
+                bound_s = foreseen_s.get(policy.name, np.inf) * (1.0 - self._margin)
+            elif foreseen_s.get(policy.name, np.inf) < min(bound_s, foreseen_s.get(best[0].name, np.inf)):
                 best = (policy, plan, planned, remembered)
         assert best is not None  # noqa: S101  (there is at least the configured policy)
         chosen, plan, planned, remembered = best

@@ -122,12 +122,13 @@ def _rank_min_round_robin() -> Policy:
     return ListPolicy("rank-min-round-robin", ProcessRank(), RoundRobin())
 
 
-def _look_ahead(
+def _look_ahead(  # noqa: PLR0913  (each is one of its options)
     *,
     policy: str = "srpt-physics",
     options: Mapping[str, object] | None = None,
     alternatives: Sequence[str] = ("srpt", "kube-scheduler"),
-    horizon: int = 32,
+    horizon: int = 16,
+    margin: float = 0.02,
     most_tasks: int = 400,
     budget: MakeBudget | None = None,
 ) -> Policy:
@@ -138,6 +139,7 @@ def _look_ahead(
         [make_policy(name) for name in alternatives],
         budget=budget,
         horizon=horizon,
+        margin=margin,
         most_tasks=most_tasks,
     )
 

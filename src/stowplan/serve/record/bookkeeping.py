@@ -33,7 +33,7 @@ class Bookkeeping:
         chance_of(rng)
         self._state = state
         self._rng = rng
-        self._policy = policy
+        self._policy = policy if isinstance(policy, Replayable) else None  # asked once: it is slow to tell
         self._events: list[ClusterEvent] = []
         self._captured_events = 0
         self._watched: dict[int, WorkflowProgress] = {}  # by identity
@@ -68,7 +68,7 @@ class Bookkeeping:
         self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask]
     ) -> CycleCapture | None:
         """Hold the input of a cycle fast; None: the policy remembers more than can be written down."""
-        memory = self._policy.memory if isinstance(self._policy, Replayable) else None
+        memory = self._policy.memory if self._policy is not None else None
         if memory is None:
             self.start_over()
             return None

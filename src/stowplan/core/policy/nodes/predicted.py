@@ -249,6 +249,8 @@ def rates_beside(
     kinds: Sequence[str],
     tasks: Sequence[Sequence[TaskDemand]],
     laws: PhysicsLaws,
+    *,
+    tolerance: float = 1e-4,
 ) -> NDArray[np.float64]:
     """Return the work per second of tasks that share nodes, shape (nodes, most tasks on one).
 
@@ -257,6 +259,7 @@ def rates_beside(
         kinds: machine type of each node.
         tasks: what runs on each.
         laws: constants of the contention law.
+        tolerance: of the memory load, 0–1.
     """
     shape = (len(tasks), max(map(len, tasks), default=0), RESOURCE_COUNT)
     batch = NodeBatch(np.zeros(shape), np.ones(shape), capacity, np.zeros(shape[:2]), np.zeros(shape[:2]))
@@ -267,7 +270,7 @@ def rates_beside(
             batch.weight[at, place] = one.weight
             batch.exposed[at, place] = one.exposed
             batch.alone[at, place] = one.rate_alone(kind)
-    return predicted_rates(batch, laws, tolerance=1e-4)
+    return predicted_rates(batch, laws, tolerance=tolerance)
 
 
 def _is_same(one: Task | None, other: Task | None) -> bool:
