@@ -14,21 +14,25 @@ import msgspec
 import pytest
 from lightkube import Client
 
-from stowplan.core.domain import ClassKey, ClusterState
+from stowplan.core.domain import ClassKey, ClusterState, TaskStatus
 from stowplan.kube.api.access import Access, from_kubeconfig
 from stowplan.kube.api.client import ApiClient
+from stowplan.kube.api.reflection import Identity
 from stowplan.kube.api.resources import WORKFLOW_TEMPLATES, WORKFLOWS
+from stowplan.kube.argo import Shelf, open_object
 from stowplan.kube.live.feed import ClusterFeed
 from stowplan.observe.history import Execution, ExecutionStatus, HistoryStore, accuracy_of_runs
 from stowplan.serve.keeping import KeptHistory
 from stowplan.serve.sections import HistoryConfig
 from stowplan.serve.workflows.book import WorkflowBook
+from stowplan.serve.workflows.document import WorkflowReader
 from stowplan.serve.workflows.settings import BookSettings
+from stowplan.serve.workflows.tracking import Tracking
 from testbed import argo
 from testbed.cluster import Cluster
 from testbed.images import image_name
 
-RUN_S = 120.0
+RUN_S = 150.0
 LIST = "/tmp/names"  # noqa: S108 - in the container
 
 Json = dict[str, Any]
@@ -134,9 +138,23 @@ class Bench:
         self.history = KeptHistory(HistoryConfig(url=url))
         settings = BookSettings(refit_s=0.5, tick_s=0.1)
         self.book = WorkflowBook(client, self.feed, history=self.history, history_url=url, settings=settings)
+        self.versions: list[bytes] = []
+        self._listen_in()
         self.widths: list[int | None] = []
         self.remaining_s: list[float] = []
         self.states: dict[str, set[str]] = {}
+
+    def _listen_in(self) -> None:
+        """Keep every version of a workflow that the watch tells."""
+        following = self.book._following
+        take = following.set
+
+        def keep(identity: Identity, item: bytes) -> None:
+            if identity.namespace == self.namespace:
+                self.versions.append(item)
+            take(identity, item)
+
+        following.set = keep
 
     async def submit(self) -> str:
         created = msgspec.json.decode(await self.client.create(WORKFLOWS, RUN, self.namespace))
@@ -183,6 +201,7 @@ class Bench:
         return found
 
 
+@pytest.mark.timeout(400)  # two workflows of seven pods each, on a machine that may be busy
 def test_the_second_run_of_a_workflow_is_foretold_from_the_first(
     access: Access, client: Client, namespace: str, tmp_path: Path
 ) -> None:
@@ -209,6 +228,8 @@ def test_the_second_run_of_a_workflow_is_foretold_from_the_first(
 async def first_run(bench: Bench) -> None:
     name, phase = await bench.run()
     assert phase == "Succeeded"
+    assert len(bench.versions) > 5
+    replayed(bench.versions, bench.namespace)
     # How wide the fan-out is shows as soon as the list is there.
     assert bench.widths[0] is None
     assert bench.widths[-1] == 3
@@ -242,6 +263,38 @@ async def first_run(bench: Bench) -> None:
     await until(
         "the last task too", lambda: bench.book._expectations.model.expected(key).source == "class", 30.0
     )
+
+
+def picture(tracking: Tracking) -> object:
+    """What policies see of a workflow."""
+    progress = tracking.progress
+    is_open = progress.status < TaskStatus.DONE
+    return (
+        progress.status.tolist(),
+        progress.unfinished_parents.tolist(),
+        progress.remaining_work_s,
+        progress.upward_rank_s[is_open].tolist(),
+        [tracking.view(task) for task in range(len(tracking.index))],
+    )
+
+
+def replayed(versions: list[bytes], namespace: str) -> None:
+    """However many versions were seen before: the progress is that of the last."""
+    placed = {**TEMPLATE, "metadata": {**TEMPLATE["metadata"], "namespace": namespace}}
+    shelf, step_by_step = Shelf([open_object(placed)]), WorkflowReader()
+    tracking: Tracking | None = None
+    for version in versions:
+        reading = step_by_step.read(version, shelf, lambda _: lambda node: 1.0 + node.index, 0.0)
+        tracking = reading.tracking or tracking
+        assert tracking is not None, reading.problem
+        for fact in reading.facts:
+            fact(tracking)
+        tracking.settle()
+        at_once = WorkflowReader().read(version, shelf, lambda _: lambda node: 1.0 + node.index, 0.0)
+        assert at_once.tracking is not None
+        assert picture(tracking) == picture(at_once.tracking)
+    assert tracking is not None
+    assert tracking.progress.is_finished
 
 
 async def second_run(bench: Bench) -> None:
