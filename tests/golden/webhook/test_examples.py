@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonpatch
@@ -54,3 +55,36 @@ def test_no_example_is_refused_planned_or_not(examples: dict[str, Json], shelf: 
             for item in (raw, planned):
                 result, response = validated(admission, item)
                 assert result is Result.VALID, f"{key}: {response}"
+
+
+def _paths(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The ways to everything in a value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from _paths(item, (*at, key))
+
+
+@pytest.mark.parametrize("value", [None, [None], {"": None}], ids=["null", "list-of-null", "mapping-to-null"])
+def test_nothing_anywhere_is_a_fault_that_is_told_and_no_defect(
+    examples: dict[str, Json], value: object
+) -> None:
+    """Go takes null for the empty value of any type; so do our readers, wherever it stands."""
+    admission = Admission(OPTIONS["binder"])
+    seen: set[tuple[str, ...]] = set()
+    results: list[Result] = []
+    for raw in examples.values():
+        for at in list(_paths(raw["spec"])):
+            place = tuple("*" if isinstance(token, int) else token for token in at[-4:])
+            if place in seen:
+                continue
+            seen.add(place)
+            changed = copy.deepcopy(raw)
+            holder = changed["spec"]
+            for token in at[:-1]:
+                holder = holder[token]
+            holder[at[-1]] = copy.deepcopy(value)
+            results += [mutated(admission, changed)[0], validated(admission, changed)[0]]
+    assert len(seen) > 400
+    assert {Result.PLANNED, Result.VALID, Result.MALFORMED, Result.REFUSED} >= set(results)
+    assert results.count(Result.REFUSED) > 50

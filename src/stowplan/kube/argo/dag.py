@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from stowplan.kube.argo.depends import (
     Depends,
@@ -18,7 +18,7 @@ from stowplan.kube.argo.depends import (
     dependencies_as_depends,
     parse_depends,
 )
-from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
+from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of, texts_of
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.variables import has_variable
 
@@ -98,7 +98,7 @@ def _depends_of(
     parsed: dict[str, Depends] = {}  # tasks side by side often wait for the same
     for name, task in tasks.items():
         where = f"{path}.dag.tasks[{positions[name]}]"
-        text, listed = text_of(task.get("depends")), tuple(cast("list[str]", task.get("dependencies") or []))
+        text, listed = text_of(task.get("depends")), tuple(texts_of(task.get("dependencies")))
         if uses_depends and listed:
             problems.add(
                 f"{where}.dependencies",

@@ -25,6 +25,7 @@ __all__ = [
     "is_argo_object",
     "open_object",
     "text_of",
+    "texts_of",
 ]
 
 Json = Mapping[str, object]
@@ -53,6 +54,11 @@ def as_list(value: object) -> list[Json]:
 def text_of(value: object) -> str:
     """Return a text whose type has been checked; of an absent one, the empty one."""
     return value if isinstance(value, str) else ""
+
+
+def texts_of(value: object) -> list[str]:
+    """Return a list of texts whose type has been checked; null in it is an empty text, as Go decodes it."""
+    return [text_of(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)

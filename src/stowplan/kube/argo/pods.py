@@ -21,7 +21,7 @@ from stowplan.core.domain import PodShape
 from stowplan.kube.argo.effective import ControllerSettings, template_type
 from stowplan.kube.argo.graph import PodPlan, UnknownField
 from stowplan.kube.argo.merge import CONTAINER, POD_SPEC, merged
-from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
+from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of, texts_of
 from stowplan.kube.argo.variables import Variables, has_variable, put_in, tags_in, variables_in
 from stowplan.kube.manifest.cursor import Cursor
 from stowplan.kube.manifest.pods import read_pod_shape
@@ -138,7 +138,7 @@ class PodMaker:
         order = tuple(
             (before, text_of(item.get("name")))
             for item in as_list(as_mapping(template.get("containerSet")).get("containers"))
-            for before in cast("list[str]", item.get("dependencies") or [])
+            for before in texts_of(item.get("dependencies"))
         )
         return Skeleton(pod, patches, tags_in(pod) | tags_in(list(patches)), order)
 

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from stowplan.kube.argo.dag import Dags, DagTasks
 from stowplan.kube.argo.effective import LEAF_TYPES, TEMPLATE_TYPES, template_type
-from stowplan.kube.argo.objects import ArgoObject, Json, as_list, as_mapping, text_of
+from stowplan.kube.argo.objects import ArgoObject, Json, as_list, as_mapping, text_of, texts_of
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.resolution import AtRunTime, Base, Resolved, Resolver
 from stowplan.kube.argo.retry import POLICIES
@@ -131,7 +131,7 @@ class Rules:
         problems = self._problems
         if self._own.kind != "CronWorkflow":
             return
-        schedules = cast("list[str]", spec.get("schedules") or [])
+        schedules = texts_of(spec.get("schedules"))
         if not schedules:
             problems.add("spec.schedules", spec.get("schedules"), "write at least one schedule ('0 3 * * *')")
         for number, schedule in enumerate(schedules):

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final, cast
 
 from stowplan.kube.argo.effective import template_type
-from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of
+from stowplan.kube.argo.objects import Json, as_list, as_mapping, text_of, texts_of
 from stowplan.kube.argo.problems import Problems
 from stowplan.kube.argo.variables import has_variable
 
@@ -81,9 +81,9 @@ def _check_container_set(template: Json, path: str, problems: Problems) -> None:
             problems.add(f"{here}.containers[{number}].name", container.get("name"), "write a name")
         elif name in order:
             problems.add(f"{here}.containers[{number}].name", name, "it is taken; names are unique")
-        order[name] = cast("list[str]", container.get("dependencies") or [])
+        order[name] = texts_of(container.get("dependencies"))
     for number, container in enumerate(containers):
-        for place, before in enumerate(cast("list[str]", container.get("dependencies") or [])):
+        for place, before in enumerate(texts_of(container.get("dependencies"))):
             if before not in order:
                 problems.add(
                     f"{here}.containers[{number}].dependencies[{place}]",
