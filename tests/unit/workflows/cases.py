@@ -1,6 +1,7 @@
 """Live workflows that tests are made of: objects, statuses as the controller writes them, pods."""
 
 import base64
+import dataclasses
 import gzip
 import json
 from collections.abc import Callable, Mapping
@@ -202,3 +203,15 @@ def agent_pod(workflow: str = "wf", uid: str = "uid-wf", **fields: object) -> Li
     owner = Owner("Workflow", workflow, uid)
     given: Json = {"identity": AgentPod("jobs", workflow), "owner": owner, **fields}
     return pod(f"{workflow}-agent", **given)
+
+
+def running(waiting: LivePod, node_name: str = "n1", started_s: float | None = None) -> LivePod:
+    """The pod on a node; with `started_s` its main container runs."""
+    container = dataclasses.replace(waiting.main, started_s=started_s)
+    return dataclasses.replace(waiting, node_name=node_name, phase="Running", main=container)
+
+
+def ended(live: LivePod, phase: str = "Succeeded", **of_main: object) -> LivePod:
+    """The pod after its end."""
+    fields = {"exit_code": 0, "reason": "Completed", **of_main}
+    return dataclasses.replace(live, phase=phase, main=dataclasses.replace(live.main, **fields))

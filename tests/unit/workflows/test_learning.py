@@ -13,9 +13,8 @@ from stowplan.observe.history.fitting import fit_model
 from stowplan.serve.workflows.expectations import item_of_place
 from tests.history_cases import seen
 from tests.unit.argo.cases import container, dag, task, workflow
-from tests.unit.workflows.cases import T0, node, pod, status, task_pod
+from tests.unit.workflows.cases import T0, ended, node, pod, running, status, task_pod
 from tests.unit.workflows.live import Live
-from tests.unit.workflows.test_book import ended, running
 
 CHAIN = workflow(
     dag(

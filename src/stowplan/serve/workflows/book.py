@@ -278,7 +278,7 @@ class WorkflowBook:
     def live_tasks(self, namespace: str, name: str) -> Sequence[Mapping[str, Any]] | None:
         """Return how the tasks of a workflow stand, for `serve.record.answers`; None: it is not followed."""
         entry = self._following.entries.get(f"{namespace}/{name}")
-        return None if entry is None or entry.tracking is None else task_rows(entry)
+        return None if entry is None or entry.tracking is None else task_rows(entry, self._expectations)
 
     def explain_workflow(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return all that is known of a workflow, as plain data; None: it is not followed."""

@@ -33,9 +33,10 @@ def expected_in_words(expected: ExpectedDuration) -> Mapping[str, Any]:
     }
 
 
-def task_rows(entry: WorkflowEntry) -> list[dict[str, Any]]:
-    """Return how the tasks of a workflow stand; see `serve.record.answers.live_tasks`."""
-    if entry.tracking is None:
+def task_rows(entry: WorkflowEntry, expectations: Expectations) -> list[dict[str, Any]]:
+    """Return how the tasks of a workflow stand: `serve.record.answers.live_tasks`, with what is expected."""
+    tracking = entry.tracking
+    if tracking is None:
         return []
     pods = _pods_by_task(entry)
 
@@ -43,7 +44,16 @@ def task_rows(entry: WorkflowEntry) -> list[dict[str, Any]]:
         found = pods.get(task)
         return found[-1].pod if found else None
 
-    return live_tasks(entry.tracking.progress, pod_of)
+    rows = live_tasks(tracking.progress, pod_of)
+    for task, row in enumerate(rows):
+        view, node = tracking.view(task), tracking.index.graph.nodes[tracking.index.view.nodes[task]]
+        row |= {
+            "instances": view.count,
+            "open": view.open,
+            "rank_s": float(tracking.progress.upward_rank_s[task]),
+            "expected": _expected(tracking, node, expectations),
+        }
+    return [row for task, row in enumerate(rows) if task not in tracking.index.joins]
 
 
 def _pods_by_task(entry: WorkflowEntry) -> dict[int, list[PodEntry]]:
