@@ -247,6 +247,19 @@ def test_a_volume_goes_to_one_pod_of_a_cycle_and_is_free_again_when_it_is_lost()
     assert [task.key for task, _ in scheduler.cycle(1.0, [other]).placed] == [other.key]
 
 
+def test_the_volume_of_a_task_that_the_driver_took_away_itself_is_free_again() -> None:
+    state, first = storage_case()
+    before = state.storage.volumes["pv"]
+    scheduler = engine(state, FixedPolicy())
+    (task,) = pending(first)
+    scheduler.cycle(0.0, [task])
+    state.apply(PodRemoved(task.key))
+    assert state.storage.volumes["pv"].claim == ("default", "a")
+    scheduler.free_storage(task.key)
+    assert state.storage.volumes["pv"] is before
+    scheduler.free_storage(task.key)  # which reserves nothing any more
+
+
 def test_what_the_driver_learned_since_is_not_undone() -> None:
     state, first = storage_case()
     scheduler = engine(state, FixedPolicy())

@@ -141,6 +141,10 @@ class Engine:
         self._storage.release(key)
         return Lost(key, reason)
 
+    def free_storage(self, key: str) -> None:
+        """Give back the storage that a placed task reserved which the driver took off its node itself."""
+        self._storage.release(key)
+
     def filters_of(self, shape: PodShape) -> CompiledFilters:
         """Return the constraints of `shape`, caught up with the state."""
         filters = self._filters.pop(shape, None)

@@ -284,12 +284,22 @@ class Flights:
             self._parts.queue.remove(entry.pod.key)
 
     def _release(self, flight: Flight, why: str) -> None:
-        """Give up the reservation, if it is still only our belief; else the watch has put the state right."""
+        """Give up the reservation, if it is still only our belief; else the watch has put the state right.
+
+        It has not where storage is concerned that the pod would have taken: nothing happens to a volume when
+        a pod is deleted that was to have it.
+        """
         parts = self._parts
-        if parts.actuator.reserves and parts.feed.is_assumed(flight.pod):
+        if not parts.actuator.reserves:
+            return
+        if parts.feed.is_assumed(flight.pod):
             parts.engine.forget(flight.pod.key, why)
             parts.feed.drop(flight.pod)
             parts.queue.wake(Happening.POD_GONE, "ReservationGivenUp")
+            return
+        now = parts.feed.pods.get(flight.pod.key)
+        if now is None or not parts.feed.is_assumed(now):  # no other pod of its name was placed since
+            parts.engine.free_storage(flight.pod.key)
 
 
 def _shown(flight: Flight) -> ActOutcome:
