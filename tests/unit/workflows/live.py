@@ -39,7 +39,7 @@ class Memory:
     def __init__(self, store: HistoryStore | None = None) -> None:
         self.records: list[Record] = []
         self.queued = 0
-        self.store = store
+        self.store: HistoryStore | None = store or cast("HistoryStore", object())  # it is open
 
     @property
     def status(self) -> Mapping[str, object]:

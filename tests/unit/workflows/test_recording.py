@@ -7,6 +7,7 @@ import pytest
 from stowplan.core.domain import MEMORY, ClassKey
 from stowplan.kube.live.pod import Owner
 from stowplan.observe.history import ExecutionStatus, Neighbour
+from stowplan.serve.workflows import recording
 from tests.unit.argo.cases import container, dag, task, workflow
 from tests.unit.workflows.cases import SHAPE, T0, ended, main, node, pod, running, status, task_pod
 from tests.unit.workflows.live import Live
@@ -218,3 +219,32 @@ def test_a_text_that_no_database_takes_is_mended() -> None:
     assert record.shape is not None
     assert "\0" not in record.shape.image
     assert record.shape.command.startswith("sha256:")
+
+
+def test_what_the_history_has_no_room_for_is_written_later() -> None:
+    live = Live()
+    store, live.history.store = live.history.store, None  # not open yet
+    first = live.tell(ended(running(pod("first"), started_s=T0), finished_s=T0 + 1.0))
+    live.book._recorder.catch_up()
+    assert live.history.executions() == []
+    assert live.book.status["records_owed"] == 1
+    live.history.store, live.history.queued = store, 20_000
+    live.tell(ended(running(pod("second"), started_s=T0), finished_s=T0 + 2.0))
+    live.book._recorder.catch_up()
+    assert live.history.executions() == []
+    live.history.queued = 10
+    live.delete(first)
+    live.book._recorder.catch_up()
+    assert [record.pod for record in live.history.executions()] == ["first", "second"]
+    assert live.book.status["records_owed"] == 0
+
+
+def test_what_waits_for_room_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "_MOST_OWED", 3)
+    live = Live()
+    live.history.queued = 20_000
+    for number in range(5):
+        live.tell(ended(running(pod(f"p{number}"), started_s=T0), finished_s=T0 + 1.0))
+    live.history.queued = 0
+    live.book._recorder.catch_up()
+    assert [record.pod for record in live.history.executions()] == ["p0", "p1", "p2"]

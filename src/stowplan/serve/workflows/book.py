@@ -176,6 +176,7 @@ class WorkflowBook:
             "workflows": {state: self._count(state) for state in ("followed", "unreadable", "ended")},
             "pods": len(self._pods),
             "pods_without_class": self._pods.without_class,
+            "records_owed": self._recorder.owed,
             "duration_classes": len(self._expectations.model),
             "accuracy": [
                 {
@@ -208,6 +209,7 @@ class WorkflowBook:
             if self._following.is_settled:
                 self._pods.give_up(self._monotonic() - self._settings.unknown_s)
             self._drop_ended()
+            self._recorder.catch_up()
 
     async def _learn(self) -> None:
         """Learn durations anew when enough has ended, and time has passed."""
@@ -223,7 +225,7 @@ class WorkflowBook:
         if self._history is None or store is None:
             return
         # Ends that wait to be written are not learnt from now, so they are still new afterwards.
-        self._recorder.has_new_ends = bool(self._history.status.get("queued"))
+        self._recorder.has_new_ends = bool(self._history.status.get("queued") or self._recorder.owed)
         begin_s = self._monotonic()
         try:
             model = await fit_model(store, self._history_url, self._wall(), self._pods.running_uids())

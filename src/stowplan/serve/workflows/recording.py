@@ -2,13 +2,16 @@
 
 The history joins records of one pod, so whatever is told twice (after a restart, all of it) changes nothing.
 A pod's class is a fact that stays as first written; so nothing is written before it is known.
+
+When a scheduler begins, all pods that have ended are told at once, maybe before the history is open. What the
+history has no room for waits here, bounded in number.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -24,6 +27,8 @@ from stowplan.serve.workflows.predictions import PredictionLedger
 __all__ = ["HistorySink", "Recorder", "neighbours_of"]
 
 _log = structlog.get_logger(__name__)
+_ROOM: Final = 15_000  # records that wait in the history's own queue, which others write to as well
+_MOST_OWED: Final = 100_000
 
 
 class HistorySink(Protocol):
@@ -65,6 +70,7 @@ class Recorder:
         self._state = state
         self._metrics = metrics
         self._ledger = ledger
+        self._owed: deque[Record] = deque()
         self.has_new_ends = False
 
     def node_class(self, node_name: str) -> str:
@@ -167,5 +173,26 @@ class Recorder:
         self._metrics.lost()
 
     def _put(self, record: Record | None) -> None:
-        if record is not None and self._sink is not None and not self._sink.put(record):
-            self._metrics.lost()
+        if record is None or self._sink is None:
+            return
+        if self._owed or not self._has_room() or not self._sink.put(record):
+            if len(self._owed) < _MOST_OWED:
+                self._owed.append(record)
+            else:
+                self._metrics.lost()
+
+    def catch_up(self) -> None:
+        """Write what the history had no room for, as far as it has now."""
+        while self._sink is not None and self._owed and self._has_room() and self._sink.put(self._owed[0]):
+            self._owed.popleft()
+
+    @property
+    def owed(self) -> int:
+        """How many records wait for room in the history."""
+        return len(self._owed)
+
+    def _has_room(self) -> bool:
+        if self._sink is None or self._sink.store is None:
+            return False
+        queued = self._sink.status.get("queued", 0)
+        return not isinstance(queued, int) or queued < _ROOM
