@@ -1,5 +1,7 @@
 """What is foreseen of small cycles, against times worked out by hand."""
 
+from typing import NoReturn
+
 import numpy as np
 import pytest
 
@@ -22,8 +24,11 @@ from stowplan.core.domain import (
 )
 from stowplan.core.engine import Engine
 from stowplan.core.lookahead import Counted, LookAhead, Timed
-from stowplan.core.policy import make_policy
-from stowplan.errors import InvalidInput
+from stowplan.core.policy import CycleView, make_policy
+from stowplan.core.policy.listing import ListPolicy
+from stowplan.core.policy.nodes.packing import BestFit
+from stowplan.core.policy.orders import by_arrival
+from stowplan.errors import InternalError, InvalidInput
 
 
 def task(name: str, seconds: float, *, asks_milli: int, uses_cores: float = 1.0) -> Task:
@@ -147,8 +152,11 @@ def test_the_budget_bounds_how_many_plans_are_examined(plans: int, chosen: str) 
     assert len(ahead.examined.foreseen_s) == plans
 
 
-def test_when_the_time_is_over_the_policys_own_plan_is_taken() -> None:
-    clock = iter([0.0, 0.0, 0.5])  # begun; asked before the first plan; asked before the second
+@pytest.mark.parametrize(("in_time", "plans"), [(1, 0), (2, 0), (4, 0), (5, 1), (9, 1), (10, 2)])
+def test_when_the_time_is_over_the_policys_own_plan_is_taken(in_time: int, plans: int) -> None:
+    # Asked when it begins, before each plan, for the one node of the first plan (two of the second), and
+    # after each of the two ends that are followed.
+    clock = iter([0.0] * in_time + [0.5] * 20)
     scene = Scene(a=2, b=2)
     ahead = LookAhead(
         make_policy("best-fit"),
@@ -156,8 +164,28 @@ def test_when_the_time_is_over_the_policys_own_plan_is_taken() -> None:
         budget=lambda: Timed(0.02, lambda: next(clock)),
     )
     works = [pending(started(n, task(n, 4, asks_milli=1000, uses_cores=2.0))) for n in ("x", "y")]
-    scene.decide(ahead, *works)
-    assert (ahead.examined.plans, ahead.examined.chosen) == (1, "best-fit")
+    where = scene.decide(ahead, *works)
+    assert ahead.examined.plans == plans
+    assert ahead.examined.chosen == ("kube-scheduler" if plans == 2 else "best-fit")
+    assert len(set(where.values())) == (2 if plans == 2 else 1)
+
+
+def test_a_policy_that_fails_is_passed_over_and_named() -> None:
+    class Failing(ListPolicy):
+        def plan(self, view: CycleView) -> NoReturn:  # noqa: ARG002  (the contract's)
+            raise InternalError("no plan today")
+
+    scene = Scene(a=2)
+    failing = Failing("failing", by_arrival, BestFit())
+    ahead = LookAhead(make_policy("best-fit"), [failing, make_policy("kube-scheduler")])
+    scene.decide(ahead, pending(started("x", task("X", 4, asks_milli=1000))))
+    assert ahead.examined.failed == {"failing": "no plan today"}
+    assert list(ahead.examined.foreseen_s) == ["best-fit", "kube-scheduler"]
+    assert ahead.examined.plans == 3
+    with pytest.raises(InternalError, match="no plan today"):
+        scene.decide(
+            LookAhead(failing, [make_policy("best-fit")]), pending(started("y", task("Y", 4, asks_milli=100)))
+        )
 
 
 def test_a_large_cycle_is_not_examined() -> None:

@@ -15,6 +15,10 @@ class Budget(Protocol):
         """Tell whether no further plan may be examined."""
         ...
 
+    def is_over(self) -> bool:
+        """Tell whether even the plan under examination must be given up."""
+        ...
+
 
 MakeBudget = Callable[[], Budget]
 
@@ -31,6 +35,10 @@ class Counted:
         self._left -= 1
         return self._left < 0
 
+    def is_over(self) -> bool:
+        """Never: a plan that was begun is examined."""
+        return False
+
 
 class Timed:
     """So many seconds by a clock that only goes forward."""
@@ -41,5 +49,9 @@ class Timed:
         self._ends_s = monotonic() + limit_s
 
     def is_spent(self) -> bool:
+        """Tell whether the time is over."""
+        return self.is_over()
+
+    def is_over(self) -> bool:
         """Tell whether the time is over."""
         return self._monotonic() >= self._ends_s

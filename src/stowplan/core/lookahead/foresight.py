@@ -19,7 +19,7 @@ known beyond the cores they ask for (they stay).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,12 +114,13 @@ class Foresight:
             job.left = left_s / whole_s * running.pending.task.expected_s
             self._running.append(job)
 
-    def foresee(self, decoded: Decoded, order: Sequence[int]) -> Foreseen:
-        """Return what would come of `decoded`, which stands in the state.
+    def foresee(self, decoded: Decoded, order: Sequence[int], is_over: Callable[[], bool]) -> Foreseen | None:
+        """Return what would come of `decoded`, which stands in the state; None: the time was over before.
 
         Args:
             decoded: placements and what waits.
             order: of the plan, over `view.pending`.
+            is_over: whether to give up; asked again and again.
         """
         run = _Run(self._view, self._rates, self._others)
         for job in self._running:
@@ -132,10 +133,15 @@ class Foresight:
                 run.put(_job(task, self._rates), placed[task.key])
             elif task.key not in never:
                 run.queue.append(_job(task, self._rates))
-        run.begin()
+        for row in run.rows():
+            if is_over():
+                return None
+            run.solve(row)
         ends = 0
         while ends < self._horizon and run.step():
             ends += 1
+            if is_over():
+                return None
         return Foreseen(run.objective_s(self._cores), ends)
 
 
@@ -172,10 +178,9 @@ class _Run:
         job.row = row
         node.jobs.append(job)
 
-    def begin(self) -> None:
-        """Work out all rates."""
-        for row in list(self._nodes):
-            self._solve(row)
+    def rows(self) -> list[int]:
+        """Return the rows with tasks of ours."""
+        return list(self._nodes)
 
     def step(self) -> bool:
         """Go to the next end of a task and let follow what follows; tell whether there was one."""
@@ -205,7 +210,7 @@ class _Run:
                 self._enqueue(child)
         self._fill(row)
         for each in sorted(changed):
-            self._solve(each)
+            self.solve(each)
         return True
 
     def _fill(self, row: int) -> None:
@@ -258,7 +263,7 @@ class _Run:
             job.left = max(job.left - passed_s * job.rate, 0.0)
         node.since_s = self._now_s
 
-    def _solve(self, row: int) -> None:
+    def solve(self, row: int) -> None:
         """Work out the rates on a row anew, and when the next of its tasks ends."""
         node = self._nodes[row]
         node.version += 1

@@ -22,7 +22,7 @@ from stowplan.core.lookahead.rates import Rates
 from stowplan.core.lookahead.what_if import decoded
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy.interface import CycleView, Plan, Policy, Replayable
-from stowplan.errors import InvalidInput
+from stowplan.errors import InvalidInput, StowplanError
 
 __all__ = ["Examined", "LookAhead"]
 
@@ -53,6 +53,16 @@ class Examined:
             "foreseen_s": self.foreseen_s,
             **({"failed": self.failed} if self.failed else {}),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A plan, with the generator and the policy's memory as they stood when it was made."""
+
+    policy: Policy
+    plan: Plan | None
+    chance: Any
+    memory: Sequence[int]
 
 
 class LookAhead:
@@ -141,35 +151,50 @@ class LookAhead:
         foresight = Foresight(view, self._rates, self._horizon)
         foreseen_s: dict[str, float] = {}
         failed: dict[str, str] = {}
-        bound_s = np.inf
-        best: tuple[Policy, Plan, Any, Sequence[int]] | None = None
+        best = _Candidate(self._policies[0], None, at_first, ())
+        best_s = bound_s = np.inf
         for number, policy in enumerate(self._policies):
             if number and budget.is_spent():
                 break
             bits.state = at_first
-            plan = policy.plan(view)
-            planned: Any = bits.state
-            remembered = _memory(policy)
-            with decoded(view, plan, policy.name) as result:
-                if result.error is not None and number:
-                    failed[policy.name] = str(result.error)
-                elif result.error is None:
-                    foreseen_s[policy.name] = foresight.foresee(
-                        result, np.asarray(plan.order).tolist()
-                    ).objective_s
-            cast("Replayable", policy).recall(remembered)
-            if best is None:
-                best = (policy, plan, planned, remembered)
-                bound_s = foreseen_s.get(policy.name, np.inf) * (1.0 - self._margin)
-            elif foreseen_s.get(policy.name, np.inf) < min(bound_s, foreseen_s.get(best[0].name, np.inf)):
-                best = (policy, plan, planned, remembered)
-        assert best is not None  # noqa: S101  (there is at least the configured policy)
-        chosen, plan, planned, remembered = best
+            candidate, found_s, error = self._try_out(view, policy, foresight, budget)
+            if number == 0:
+                if error is not None and candidate.plan is None:
+                    raise error
+                best = candidate
+            elif error is not None:
+                failed[policy.name] = str(error)
+                continue
+            if found_s is None:  # the time is over; or the policy's own plan fails, and the engine will see
+                break
+            foreseen_s[policy.name] = found_s
+            if number == 0:
+                best_s, bound_s = found_s, found_s * (1.0 - self._margin)
+            elif found_s < min(best_s, bound_s):
+                best, best_s = candidate, found_s
         self.recall(memory)
-        cast("Replayable", chosen).recall(remembered)
-        bits.state = planned
-        self.examined = Examined(len(foreseen_s) + len(failed), chosen.name, foreseen_s, failed)
-        return plan
+        cast("Replayable", best.policy).recall(best.memory)
+        bits.state = best.chance
+        self.examined = Examined(len(foreseen_s) + len(failed), best.policy.name, foreseen_s, failed)
+        assert best.plan is not None  # noqa: S101  (the configured policy has one, or has raised)
+        return best.plan
+
+    def _try_out(
+        self, view: CycleView, policy: Policy, foresight: Foresight, budget: Budget
+    ) -> tuple[_Candidate, float | None, Exception | None]:
+        """Return a policy's plan with what is foreseen of it (None: not in time), or why it has failed."""
+        bits = view.rng.bit_generator
+        try:
+            plan = policy.plan(view)
+        except StowplanError as error:
+            return _Candidate(policy, None, bits.state, _memory(policy)), None, error
+        candidate = _Candidate(policy, plan, bits.state, _memory(policy))
+        found = None
+        with decoded(view, plan, policy.name) as result:
+            if result.error is None:
+                found = foresight.foresee(result, np.asarray(plan.order).tolist(), budget.is_over)
+        cast("Replayable", policy).recall(candidate.memory)
+        return candidate, None if found is None else found.objective_s, result.error
 
 
 def _memory(policy: Policy) -> tuple[int, ...]:
