@@ -151,9 +151,9 @@ class SchedulerMetrics:
 
     # ---- queues and cache ----
 
-    def queued(self, queue: str, event: str) -> None:
-        """Count a pod that entered `active`, `backoff`, `unschedulable` or `gated`."""
-        self._incoming.labels(queue, event).inc()
+    def queued(self, queue: str, event: str, count: int = 1) -> None:
+        """Count pods that entered `active`, `backoff`, `unschedulable` or `gated`."""
+        self._incoming.labels(queue, event).inc(count)
 
     def pending(self, count_of: Callable[[str], int]) -> None:
         """Read the lengths of the queues from now on from `count_of(queue)`, when they are asked for."""

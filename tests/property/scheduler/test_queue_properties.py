@@ -75,13 +75,16 @@ class Queue(RuleBasedStateMachine):
         assert self.queue.remove(f"default/{name}")
         assert not self.queue.remove(f"default/{name}")
 
-    @rule(happened=st.sampled_from(list(Happening)))
-    def happens(self, happened: Happening) -> None:
-        helped = [
-            e for e in self.waiting() if e.place is Place.UNSCHEDULABLE and that_help(e.refused_by) & happened
-        ]
-        assert self.queue.wake(happened, "event") == len(helped)
-        assert all(entry.place is Place.ACTIVE for entry in helped)
+    @rule(happened=st.sampled_from(list(Happening)), fits=st.sampled_from([SHAPES, SHAPES[:1], ()]))
+    def happens(self, happened: Happening, fits: tuple[PodShape, ...]) -> None:
+        waiting = [entry for entry in self.waiting() if entry.place is Place.UNSCHEDULABLE]
+        helped = [entry for entry in waiting if that_help(entry.refused_by) & happened]
+        assert self.queue.wake(happened, "event") is bool(helped)
+        admitted = [e for e in helped if e.pod.shape in fits or POLICY in e.refused_by]
+        assert self.queue.admit(lambda shape: shape in fits) == len(admitted)
+        assert all(entry.place is Place.ACTIVE for entry in admitted)
+        assert all(entry.place is Place.UNSCHEDULABLE for entry in waiting if entry not in admitted)
+        assert self.queue.admit(lambda _: True) == 0
         for entry in self.in_flight:
             self.missed[entry] = self.missed.get(entry, Happening(0)) | happened
 

@@ -4,6 +4,7 @@ import pytest
 
 from stowplan.core.constraints import FILTERS
 from stowplan.core.decoder import CLOSED
+from stowplan.core.domain import PodShape
 from stowplan.kube.live.listener import ClusterChange
 from stowplan.serve.scheduler.hints import _HELP, POLICY, Happening, happenings_of, that_help
 from stowplan.serve.scheduler.queue import Place, SchedulingQueue
@@ -62,13 +63,30 @@ def test_a_pod_that_found_no_node_waits_for_what_can_help_it_and_five_minutes_at
     queue = SchedulingQueue()
     entry = queue.set(live_pod("a"), 0.0)
     queue.refuse(entry, ["NodeResourcesFit"], 10.0)
-    assert queue.wake(Happening.STORAGE, "claim") == 0
+    assert not queue.wake(Happening.STORAGE, "claim")
+    assert queue.admit(lambda _: True) == 0
+    assert queue.wake(Happening.POD_GONE, "end")
+    assert queue.admit(lambda _: False) == 0
     assert queue.ready() == []
-    assert queue.wake(Happening.POD_GONE, "end") == 1
+    assert queue.wake(Happening.POD_GONE, "end")
+    assert queue.admit(lambda shape: shape is entry.pod.shape) == 1
     assert queue.ready() == [entry]
     queue.refuse(entry, ["NodeResourcesFit"], 20.0)
     assert queue.advance(319.0) == 0
     assert queue.advance(320.0) == 1
+
+
+def test_one_question_per_shape_is_enough_for_many_pods() -> None:
+    queue = SchedulingQueue()
+    shapes = (shape(100), shape(200))
+    for number in range(100):
+        queue.refuse(queue.set(live_pod(f"p{number}", shapes[number % 2]), 0.0), ["NodeResourcesFit"], 1.0)
+    queue.wake(Happening.POD_GONE, "end")
+    queue.wake(Happening.POD_GONE, "end")
+    asked: list[PodShape] = []
+    assert queue.admit(lambda shape: asked.append(shape) or shape == shapes[0]) == 50
+    assert sorted(asked, key=lambda shape: shape.requests["cpu"]) == list(shapes)
+    assert queue.count(Place.UNSCHEDULABLE) == 50
 
 
 def test_what_happened_while_room_was_sought_is_not_lost() -> None:
@@ -87,7 +105,7 @@ def test_a_gated_pod_is_ready_when_its_gate_is_lifted() -> None:
     queue = SchedulingQueue()
     entry = queue.set(live_pod("a", shape(scheduling_gates=("g",))), 5.0)
     assert entry.place is Place.GATED
-    assert queue.wake(~Happening(0), "anything") == 0
+    assert not queue.wake(~Happening(0), "anything")
     queue.set(live_pod("a"), 9.0)
     assert (entry.place, entry.ready_s) == (Place.ACTIVE, 9.0)
 

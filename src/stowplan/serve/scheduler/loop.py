@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import structlog
 
 from stowplan.core.decoder import Infeasible, Wait
-from stowplan.core.domain import PendingTask
+from stowplan.core.domain import PendingTask, PodShape
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.kube.api.recorder import EventRecorder
 from stowplan.kube.api.status import StatusWriter
@@ -108,7 +109,8 @@ class Scheduler:
         self._limit = settings.placements_per_cycle
         self._pause_s = settings.debounce_s
         self._holds = NodeHolds(settings.first_hold_s, settings.longest_hold_s)
-        self._queue = SchedulingQueue(settings.queue, on_move=metrics.queued)
+        self._moves: Counter[tuple[Place, str]] = Counter()
+        self._queue = SchedulingQueue(settings.queue, on_move=self._moved)
         self._teller: Teller | None = None
         if statuses is not None and events is not None:
             self._teller = Teller(
@@ -223,6 +225,7 @@ class Scheduler:
             self._queue.advance(now_s)
             if self._holds.have_opened(now_s):
                 self._queue.wake(Happening.NODE_OPENED, "NodeOpened")
+            self._queue.admit(self._may_fit)
             if self._may_decide():
                 return
             self._work.clear()
@@ -230,6 +233,11 @@ class Scheduler:
                 async with asyncio.timeout(self._sleep_s(now_s)):
                     await self._work.wait()
             pause_s = self._settings.debounce_s
+
+    def _may_fit(self, shape: PodShape) -> bool:
+        """Tell whether a cycle may find a node for a shape, or room be made for it."""
+        makes_way = self._room is not None and shape.priority > 0
+        return makes_way or bool(self._engine.filters_of(shape).feasible.any())
 
     def _may_decide(self) -> bool:
         return (
@@ -243,6 +251,9 @@ class Scheduler:
     def _sleep_s(self, now_s: float) -> float:
         due = [self._queue.next_due_s(), self._holds.next_due_s(now_s), now_s + 1.0]
         return max(min(at_s for at_s in due if at_s is not None) - now_s, 0.001)
+
+    def _moved(self, place: Place, event: str) -> None:
+        self._moves[place, event] += 1  # counted for all pods together, once a cycle
 
     # ---- one cycle ----
 
@@ -275,7 +286,7 @@ class Scheduler:
         if pod.shape.resource_claims:
             self._queue.refuse(entry, ("DynamicResources",), now_s)
             if self._teller is not None:
-                self._teller.unschedulable(pod, claims_message(pod))
+                self._teller.unschedulable(pod, claims_message(pod), frozenset({"DynamicResources"}))
             return False
         if pod.key in self._engine.state.pods:
             # The state has it on a node, or a namesake that is not gone yet: the watch will put that right.
@@ -322,7 +333,7 @@ class Scheduler:
                 continue
             self._queue.refuse(entry, refused_by, now_s)
             if self._teller is not None:
-                self._teller.unschedulable(entry.pod, message)
+                self._teller.unschedulable(entry.pod, message, refused_by)
 
     def _explain(self, task: PendingTask, outcome: Wait | Infeasible) -> tuple[str, frozenset[str]]:
         state = self._engine.state
@@ -333,7 +344,7 @@ class Scheduler:
         """Go on with a pod for which room was sought; if some is made, it is woken when that is done."""
         self._queue.refuse(entry, refused_by, self._monotonic())
         if self._teller is not None:
-            self._teller.unschedulable(entry.pod, message)
+            self._teller.unschedulable(entry.pod, message, refused_by)
         self._work.set()
 
     def _close_books(self, report: CycleReport, began_s: float) -> None:
@@ -343,6 +354,9 @@ class Scheduler:
         if refused:
             self._metrics.attempted("unschedulable", took_s, refused)
         self._metrics.unschedulable(self._queue.refusals())
+        for (place, event), count in self._moves.items():
+            self._metrics.queued(place, event, count)
+        self._moves.clear()
         self._last = LastCycle(
             self._wall(),
             took_s,

@@ -24,6 +24,8 @@ class SchedulerSettings:
         status_writers: conditions that are written at once.
         status_refresh_s: a pod's condition is not written again within so long, unless it says why the pod
             waits for the first time.
+        status_counts_s: the same where only the counts of nodes have changed.
+        status_retry_s: a condition that could not be written is tried again after so long.
         first_hold_s, longest_hold_s: how long a node takes no pods after its kubelet refused one for want of
             room; doubled each time.
         searches: pods for which room is sought in one round.
@@ -39,6 +41,8 @@ class SchedulerSettings:
     statuses: int = 10_000
     status_writers: int = 4
     status_refresh_s: float = 10.0
+    status_counts_s: float = 300.0
+    status_retry_s: float = 5.0
     first_hold_s: float = 5.0
     longest_hold_s: float = 60.0
     searches: int = 16

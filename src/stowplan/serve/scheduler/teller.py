@@ -1,14 +1,16 @@
 """Tells in pods' statuses and events what was decided about them, off the path on which pods are placed.
 
-A condition is written when a pod waits for the first time, and again when the reason has changed, at most
-every `status_refresh_s`: with thousands waiting, the counts in the message change with every cycle. What has
-no place in the queue is counted and dropped; the next cycle that decides on the pod tells it again.
+A condition is written when a pod waits for the first time, again when other filters are the reason, at most
+every `status_refresh_s`, and when only the counts have changed, at most every `status_counts_s`: with
+thousands waiting, those change with every cycle. What cannot be written is tried again. What has no place in
+the queue is counted and dropped; the next cycle that decides on the pod tells it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -36,8 +38,9 @@ class _Told:
     """What was last told of a pod, and what is to be told next."""
 
     message: str = ""
+    refused_by: frozenset[str] = frozenset()
     at_s: float = float("-inf")
-    next: tuple[LivePod, str] | None = None
+    next: tuple[LivePod, str, frozenset[str]] | None = None
 
 
 class Teller:
@@ -81,23 +84,28 @@ class Teller:
         """Conditions that wait to be written."""
         return len(self._due)
 
-    def unschedulable(self, pod: LivePod, message: str) -> None:
+    def unschedulable(self, pod: LivePod, message: str, refused_by: frozenset[str]) -> None:
         """Tell that a pod found no node, and why; returns at once."""
         told = self._told.get(pod.uid)
         if told is None:
             says_so = pod.status.reason == UnscheduledReason.UNSCHEDULABLE
             told = self._told[pod.uid] = _Told(pod.status.message if says_so else "")
         if told.message == message:
-            told.next = None
+            told.next, told.refused_by = None, refused_by
             return
+        now_s, earliest_s = self._monotonic(), -math.inf
+        if told.message and told.refused_by == refused_by:
+            if now_s < told.at_s + self._settings.status_counts_s:
+                return
+        elif told.message:
+            earliest_s = told.at_s + self._settings.status_refresh_s
         is_queued = told.next is not None
         if not is_queued and len(self._due) >= self._settings.statuses:
             self._metrics.write_dropped("condition")
             return
-        told.next = pod, message
+        told.next = pod, message, refused_by
         if not is_queued:
-            earliest_s = told.at_s + self._settings.status_refresh_s if told.message else self._monotonic()
-            heapq.heappush(self._due, (earliest_s, next(self._numbers), pod.uid))
+            heapq.heappush(self._due, (max(earliest_s, now_s), next(self._numbers), pod.uid))
             self._wake.set()
 
     def bound(self, pod: LivePod, placed: Placed) -> None:
@@ -135,18 +143,18 @@ class Teller:
             told = self._told.get(uid)
             if told is None or told.next is None:
                 continue
-            pod, message = told.next
+            pod, message, refused_by = told.next
             told.next = None
             if not self._waits(pod):
                 continue
             now = SchedulingStatus(UnscheduledReason.UNSCHEDULABLE if told.message else "", told.message)
-            told.at_s, told.message = self._monotonic(), message
+            told.at_s, told.message, told.refused_by = self._monotonic(), message, refused_by
             self._events.record(
                 Event(_regarding(pod), EventType.WARNING, "FailedScheduling", "Scheduling", message)
             )
-            await self._send(pod, now, SchedulingStatus(UnscheduledReason.UNSCHEDULABLE, message))
+            await self._send(told, pod, now, SchedulingStatus(UnscheduledReason.UNSCHEDULABLE, message))
 
-    async def _send(self, pod: LivePod, now: SchedulingStatus, wanted: SchedulingStatus) -> None:
+    async def _send(self, told: _Told, pod: LivePod, now: SchedulingStatus, wanted: SchedulingStatus) -> None:
         # Neither status names a nominated node, so none is written: that is the preemptor's to say.
         try:
             written = await self._statuses.write(pod.reference, now, wanted)
@@ -154,12 +162,19 @@ class Teller:
             if not self.failing:
                 _LOG.warning("condition not written", pod=pod.key, error=str(error))
             self.failing = str(error)
-            self._metrics.write_dropped("condition")
-            self.forget(pod.uid)  # told again when it is decided on again
+            self._again(told, pod, wanted.message)
         else:
             self.failing = ""
             if written is Written.GONE:
                 self.forget(pod.uid)
+
+    def _again(self, told: _Told, pod: LivePod, message: str) -> None:
+        """Try again after a while what could not be written, or what is to be told by then."""
+        told.message = ""
+        if told.next is None and self._told.get(pod.uid) is told:
+            told.next = pod, message, told.refused_by
+            due_s = self._monotonic() + self._settings.status_retry_s
+            heapq.heappush(self._due, (due_s, next(self._numbers), pod.uid))
 
     async def _take(self) -> str:
         """Wait until a condition is due, and return whose."""
