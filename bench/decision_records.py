@@ -159,7 +159,7 @@ def run(*, quick: bool) -> list[Row]:
     rows: list[Row] = []
     for size in SIZES:
         cluster = Cluster(nodes, pods, "srpt")
-        cycles = 20 if quick else max(2048 // size, 300 if size < 256 else 40)
+        cycles = 20 if quick else {1: 300, 16: 100, 256: 16}[size]
         cluster.cycle(size)
         if not cluster.recorder.flush(60.0):
             raise RuntimeError("the recorder does not keep up")
