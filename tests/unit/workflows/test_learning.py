@@ -153,6 +153,19 @@ def test_what_was_foretold_is_held_against_what_came() -> None:
     ]
 
 
+def test_a_pod_that_is_placed_before_its_workflow_is_read_is_foretold_when_it_is() -> None:
+    live = Live()
+    live.book._expectations.renew(
+        DurationModel([seen(100.0, key=ClassKey("name/wf", "short", ".a"), run=f"r{n}") for n in range(5)])
+    )
+    a = live.tell(running(live.tell(task_pod(".a", template="other"))))
+    live.show(CHAIN, status())
+    live.tell(ended(live.tell(running(a, started_s=T0)), finished_s=T0 + 100.0))
+    (run,) = live.book.accuracy()
+    assert run.from_own_runs == 1
+    assert run.median_error == pytest.approx(0.0)
+
+
 def test_ends_that_wait_to_be_written_are_learnt_later(store: HistoryStore) -> None:
     live = Live(store)
     live.tell(ended(running(live.tell(pod("one")), started_s=T0), finished_s=T0 + 9.0))

@@ -234,11 +234,19 @@ class PodTasks:
         workflow = self.workflows.get(f"{pod.namespace}/{pod.owner.name}")
         if workflow is None or workflow.head is None or workflow.head.uid != pod.owner.uid:
             return
-        entry.workflow, entry.match, entry.task, entry.pending = workflow, None, None, None
+        self._take_class(entry, workflow, pod.identity)
+        if entry.foretold is not None and not entry.is_classed and pod.main.started_s is None:
+            entry.foretold = self.expected_on(
+                entry, pod.node_name
+            )  # its class was not known when it was placed
         entry.is_classed = True
+
+    def _take_class(self, entry: PodEntry, workflow: WorkflowEntry, identity: TaskPod | AgentPod) -> None:
+        pod = entry.pod
+        entry.workflow, entry.match, entry.task, entry.pending = workflow, None, None, None
         if self._pods.get(pod.key) is entry:
             workflow.pods[pod.key] = entry
-        tracking, identity = workflow.tracking, pod.identity
+        tracking = workflow.tracking
         if isinstance(identity, AgentPod):
             entry.key = ClassKey(workflow.origin, "agent", "agent")
             return
