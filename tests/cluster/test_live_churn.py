@@ -19,8 +19,6 @@ from testbed.waiting import wait_for
 
 WAVES, SIZE = 5, 1000
 MOST_GROWTH_BYTES = 64 * MIB  # coarse: bounded caches are still filling, whose bounds the benchmark passes
-    16 * MIB
-)  # from the second wave's end to the last's; what is held once and for all included
 
 
 @pytest.fixture
