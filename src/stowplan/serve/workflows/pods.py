@@ -236,9 +236,8 @@ class PodTasks:
             return
         self._take_class(entry, workflow, pod.identity)
         if entry.foretold is not None and not entry.is_classed and pod.main.started_s is None:
-            entry.foretold = self.expected_on(
-                entry, pod.node_name
-            )  # its class was not known when it was placed
+            # It was placed before its workflow had been read: from the class that it was then taken for.
+            entry.foretold = self.expected_on(entry, pod.node_name)
         entry.is_classed = True
 
     def _take_class(self, entry: PodEntry, workflow: WorkflowEntry, identity: TaskPod | AgentPod) -> None:
