@@ -1,7 +1,7 @@
 """Every shared Argo example can be followed from its submission to its end.
 
 The expected picture of each before it begins (tasks, edges, counts, what is left) is kept beside this file;
-`python -m tests.golden.workflows.test_examples FOLDER_OF_EXAMPLES` writes it anew, for a look at what changed.
+`python -m tests.golden.workflows.test_examples FOLDER` writes it anew, for a look at what changed.
 """
 
 import json
