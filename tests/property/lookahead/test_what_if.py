@@ -34,7 +34,7 @@ def content(state: ClusterState) -> Iterator[object]:
     yield list(state.namespaces.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=SEEDS, policy=st.sampled_from(["kube-scheduler", "srpt-physics", "round-robin", "tetris"]))
 def test_after_a_what_if_nothing_has_happened(seed: int, policy: str) -> None:
     drive = Drive(seed, "fifo")
@@ -72,19 +72,20 @@ def test_after_a_what_if_nothing_has_happened(seed: int, policy: str) -> None:
             assert kept.tolist() == np.array(anew.scores(index, filters))[feasible].tolist()
 
 
-def look_ahead(plans: int = 9) -> LookAhead:
+def look_ahead(plans: int = 9, margin: float = 0.0) -> LookAhead:
     return LookAhead(
         make_policy("srpt-physics"),
         [make_policy(name) for name in ("round-robin", "kube-scheduler", "random")],
         budget=lambda: Counted(plans),
+        margin=margin,
     )
 
 
-@settings(max_examples=25)
-@given(seed=SEEDS)
-def test_look_ahead_takes_the_best_and_never_a_worse_one(seed: int) -> None:
+@settings(max_examples=15)
+@given(seed=SEEDS, margin=st.sampled_from([0.0, 0.02, 0.2]))
+def test_look_ahead_takes_the_best_and_never_a_worse_one(seed: int, margin: float) -> None:
     drive = Drive(seed, "fifo")
-    ahead = look_ahead()
+    ahead = look_ahead(margin=margin)
     drive.made = ahead
     drive.engine = Engine(drive.state, ahead, rng=drive.rng)
     for _ in drive.run(8):
@@ -93,12 +94,14 @@ def test_look_ahead_takes_the_best_and_never_a_worse_one(seed: int) -> None:
             continue
         assert not examined.failed
         assert next(iter(examined.foreseen_s)) == "srpt-physics"
-        assert examined.foreseen_s[examined.chosen] == min(examined.foreseen_s.values())
-        if examined.foreseen_s["srpt-physics"] == min(examined.foreseen_s.values()):
+        own_s, best_s = examined.foreseen_s["srpt-physics"], min(examined.foreseen_s.values())
+        if best_s < own_s * (1.0 - margin):
+            assert examined.foreseen_s[examined.chosen] == best_s
+        else:
             assert examined.chosen == "srpt-physics"
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(seed=SEEDS, plans=st.integers(0, 4))
 def test_the_chosen_plan_comes_out_as_its_policy_alone_would_have_it(seed: int, plans: int) -> None:
     """The other policies' trials leave no trace: neither in the state, nor in chance, nor in turns."""
@@ -125,7 +128,7 @@ def test_the_chosen_plan_comes_out_as_its_policy_alone_would_have_it(seed: int, 
             assert ahead.memory == turns
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(seed=SEEDS)
 def test_cycles_with_look_ahead_replay(seed: int) -> None:
     drive = Drive(seed, "look-ahead")
@@ -136,7 +139,7 @@ def test_cycles_with_look_ahead_replay(seed: int) -> None:
 
 @pytest.mark.parametrize("plans", [0, 1, 2])
 def test_with_the_same_number_of_plans_it_decides_the_same(plans: int) -> None:
-    for seed in range(5):
+    for seed in range(3):
         stories: list[list[object]] = []
         for _ in range(2):
             drive = Drive(seed, "fifo")
