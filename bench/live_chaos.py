@@ -18,7 +18,7 @@ from typing import Final
 
 from bench.harness import Row, median_ci95
 from bench.live import outages
-from bench.live.chaos import Arena, Verdict, audited_bed, kill_again_and_again
+from bench.live.chaos import Arena, Life, Verdict, audited_bed, kill_again_and_again, together
 from testbed.cluster import Cluster
 from testbed.faults import FaultyProxy
 from testbed.spec import Json
@@ -29,6 +29,9 @@ FOR_EVER_S: Final = 1e6
 ALONE: Final[Mapping[str, Json]] = {"scheduler": {"mode": "binder"}, "lease": {"enable": False}}
 ELECTED: Final[Mapping[str, Json]] = {"scheduler": {"mode": "binder"}}
 ENDED_S: Final = 40.0
+KILLS_AT_ONCE: Final = (
+    20  # before the pods are removed: the controller manager removes ended ones beyond 12,500
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +87,19 @@ def _kills(running: Cluster, size: Size) -> list[Row]:
     beside.create(size.beside, duration_s=FOR_EVER_S)
     beside.wait_until_all_bound()
     scheduler.end()
-    lives = kill_again_and_again(arena, scheduler, size.kills, waiting=size.waiting)
-    scheduler.start()
-    scheduler.wait_ready()
-    arena.wait_until_all_bound()
-    outages.wait_until_views_agree(scheduler, running)
-    rows = _judged("kill", f"killed {size.kills} times in the middle of binding", arena.verdict())
-    scheduler.end()
+    lives: list[Life] = []
+    verdicts: list[Verdict] = []
+    while len(lives) < size.kills:
+        times = min(KILLS_AT_ONCE, size.kills - len(lives))
+        lives += kill_again_and_again(arena, scheduler, times, waiting=size.waiting)
+        with scheduler.running():
+            arena.wait_until_all_bound()
+            outages.wait_until_views_agree(scheduler, running)
+        verdicts.append(arena.verdict())
+        arena.remove()
+        print(f"  killed {len(lives)} times, {verdicts[-1].faults} faults", flush=True)
+    rows = _judged("kill", f"killed {size.kills} times in the middle of binding", together(verdicts))
     beside.verdict().check()
-    arena.remove()
     beside.remove()
     what = f"from its start until it is ready, {size.beside:,} pods and {size.nodes:,} nodes there"
     return [

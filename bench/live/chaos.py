@@ -80,6 +80,18 @@ class Verdict:
             )
 
 
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """All that was found in several looks at different pods."""
+    return Verdict(
+        pods=sum(each.pods for each in verdicts),
+        lost=tuple(name for each in verdicts for name in each.lost),
+        bound_twice=tuple(sorted({name for each in verdicts for name in each.bound_twice})),
+        elsewhere=tuple(name for each in verdicts for name in each.elsewhere),
+        overcommitted=tuple(sorted({name for each in verdicts for name in each.overcommitted})),
+        refused=verdicts[-1].refused,  # the audit log is read from its beginning each time
+    )
+
+
 @dataclass
 class Arena:
     """Pods of one namespace, and all that is known of them.
