@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stowplan.core.domain import ClusterState, validate_state
@@ -60,6 +60,7 @@ def assert_equal_states(one: ClusterState, other: ClusterState) -> None:
 @pytest.mark.parametrize("policy", REPLAYABLE)
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**20))
+@example(seed=38)  # the largest node goes, and shares of it are other ones
 def test_every_recorded_cycle_comes_out_the_same_again(policy: str, seed: int) -> None:
     for written in Drive(seed, policy).run(12):
         replayed = replay(written.frames, version="1")

@@ -39,6 +39,7 @@ class TetrisOrder:
         self._alignment = alignment
         self._weight = remaining_weight
         self._demands: dict[int, tuple[Workflow, float]] = {}
+        self._capacity: NDArray[np.int64] = np.zeros(2, dtype=np.int64)
 
     def __call__(self, view: CycleView) -> NDArray[np.intp]:
         """Return the order of the view's tasks by descending score."""
@@ -57,6 +58,9 @@ class TetrisOrder:
             if len(self._demands) > _CACHED_WORKFLOWS:
                 self._demands.clear()
             capacity = np.maximum(view.state.allocatable[:, :2].max(axis=0, initial=1), 1)
+            if not np.array_equal(capacity, self._capacity):  # demands are shares of it
+                self._capacity = capacity
+                self._demands.clear()
             remaining = collect(pending, lambda p: p.progress.remaining_work_s * self._demand(p, capacity))
             if remaining.mean() > 0.0:
                 score -= self._weight * score.mean() / remaining.mean() * remaining
