@@ -48,7 +48,7 @@ class LookAheadConfig(Section):
 
     enable: bool = True
     budget_ms: PositiveFloat = 20.0
-    alternatives: tuple[str, ...] = ("kube-scheduler",)
+    alternatives: tuple[str, ...] = ("srpt", "kube-scheduler")
 
 
 class SchedulerConfig(Section):
