@@ -99,7 +99,7 @@ def real_shape(node: str, pod: Json, run: str) -> PodShape:
     if pod.get("on-exit"):
         labels[f"{PREFIX}on-exit"] = "true"
     raw = {"metadata": {"labels": labels}, "spec": spec}
-    return read_pod_shape("default", pod["name"], Cursor(raw, node), {}, 0)
+    return read_pod_shape("default", pod["name"], Cursor(raw, node))
 
 
 def assert_same_pod(node: Node, name: str, pod: Json, run: str) -> None:
