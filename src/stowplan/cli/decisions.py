@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stowplan.cli.options import Output, OutputFormat, Server
-from stowplan.cli.past import HistoryUrl
+from stowplan.cli.options import HistoryUrl, Output, OutputFormat, Server
 
 __all__ = ["explain", "replay"]
 

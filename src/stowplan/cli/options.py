@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ConfigFile", "Output", "OutputFormat", "Server"]
+__all__ = ["ConfigFile", "HistoryUrl", "Output", "OutputFormat", "Server"]
 
 
 class OutputFormat(StrEnum):
@@ -33,5 +33,14 @@ Server = Annotated[
     str,
     typer.Option(
         "--server", metavar="URL", envvar="STOWPLAN_SERVER", help="The HTTP address of the running scheduler."
+    ),
+]
+HistoryUrl = Annotated[
+    str,
+    typer.Option(
+        "--history",
+        metavar="URL",
+        envvar="STOWPLAN_HISTORY__URL",
+        help="The history that the scheduler keeps (history.url).",
     ),
 ]

@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from stowplan.errors import InvalidInput
 from stowplan.observe.history import HistoryStore
 
-__all__ = ["HistoryUrl", "opened"]
-
-HistoryUrl = Annotated[
-    str,
-    typer.Option(
-        "--history",
-        metavar="URL",
-        envvar="STOWPLAN_HISTORY__URL",
-        help="The history that the scheduler keeps (history.url).",
-    ),
-]
+__all__ = ["opened"]
 
 
 @contextmanager

