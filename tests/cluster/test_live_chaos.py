@@ -139,9 +139,9 @@ def test_without_argo_it_says_so_and_goes_on(bed: Cluster, arena: Arena) -> None
     with Scheduler(bed.plane, ALONE).running() as scheduler:
         arena.create(5)
         arena.wait_until_all_bound()
-        workflows = scheduler.ask("/v1/status")["workflows"]
-    assert workflows["argo"] == "not installed"
-    assert '"argo is not installed"' in scheduler.log
+        # It goes on before it has looked at how the watches fare, and says so then.
+        wait_for("it says so", lambda: '"argo is not installed"' in scheduler.log, TAKEN_OVER_S)
+        assert scheduler.ask("/v1/status")["workflows"]["argo"] == "not installed"
 
 
 def test_a_node_with_too_much_is_seen_by_the_tests_themselves() -> None:
