@@ -119,6 +119,8 @@ def test_a_pod_makes_way_and_one_that_a_budget_protects_stays(
 
             assert live.is_on(key("urgent")) == NODE
             assert watcher.nominated == {"urgent": NODE}
+            # A pod that has ended holds nothing any more, and its object goes a moment later.
+            await live.wait(lambda: bool(watcher.gone))
             assert watcher.gone == watcher.marked == {"victim"}
             assert is_running(live, "protected")
             assert live.feed.pods[key("protected")].uid == uid
