@@ -13,7 +13,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 from aiohttp import web
@@ -23,7 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from stowplan.errors import InvalidInput
 from stowplan.serve.health import Checks
 
-__all__ = ["Explain", "HttpFace", "json_answer", "listening", "make_app"]
+__all__ = ["Explain", "HttpFace", "listening", "make_app"]
 
 Explain = Callable[[str, str], Awaitable[Mapping[str, object] | None]]
 """From namespace and name to plain data; None: not known."""
@@ -38,10 +38,9 @@ class HttpFace:
     status: Callable[[], Mapping[str, object]] | None = None
     pod: Explain | None = None
     workflow: Explain | None = None
-    more: list[web.RouteDef] = field(default_factory=list[web.RouteDef])
 
 
-def json_answer(value: object, status: int = 200) -> web.Response:
+def _json_answer(value: object, status: int = 200) -> web.Response:
     """Return an answer with `value` as JSON."""
     body = msgspec.json.format(msgspec.json.encode(value), indent=2)
     return web.Response(body=body + b"\n", status=status, content_type="application/json")
@@ -62,18 +61,22 @@ def make_app(face: HttpFace) -> web.Application:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(face.registry), headers={"Content-Type": content_type})
 
-    async def status(_: web.Request) -> web.Response:
-        return json_answer(face.status() if face.status is not None else {})
-
-    app.add_routes(
-        [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics), *face.more]
-    )
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     if face.status is not None:
-        app.router.add_get("/v1/status", status)
+        app.router.add_get("/v1/status", _telling(face.status))
     for kind, explain in (("pods", face.pod), ("workflows", face.workflow)):
         if explain is not None:
             app.router.add_get(f"/v1/{kind}/{{namespace}}/{{name}}", _explaining(kind, explain))
     return app
+
+
+def _telling(
+    status: Callable[[], Mapping[str, object]],
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        return _json_answer(status())
+
+    return answer
 
 
 def _explaining(kind: str, explain: Explain) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -81,8 +84,8 @@ def _explaining(kind: str, explain: Explain) -> Callable[[web.Request], Awaitabl
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         found = await explain(namespace, name)
         if found is None:
-            return json_answer({"error": f"nothing is known of {kind} {namespace}/{name}"}, status=404)
-        return json_answer(found)
+            return _json_answer({"error": f"nothing is known of {kind} {namespace}/{name}"}, status=404)
+        return _json_answer(found)
 
     return answer
 

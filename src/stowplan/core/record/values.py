@@ -81,7 +81,7 @@ def to_value(plain: Plain, kind: type[T]) -> T:
 def _decode(kind: type, plain: Any) -> object:  # noqa: ANN401  (whatever stands there)
     if kind is Resources:
         return Resources(plain)
-    raise NotImplementedError(kind)
+    raise NotImplementedError(kind)  # so msgspec is told that a type is not among those it may meet
 
 
 def pack(plain: Plain) -> bytes:
