@@ -17,9 +17,22 @@ help: ## list what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## install what a user gets and run the main job on real workflow runs
+demo: ## install what a user gets, replay real workflow runs, then run some for real on a live cluster
 	@tools/venv.sh base "$(PYTHON)"
 	$(BIN)/stowplan demo
+	if [[ $$(id -u) == 0 ]]; then
+	    $(MAKE) demo-live
+	else
+	    echo "not shown on a live cluster: that takes root, to build and run one on this machine (make demo-live)"
+	fi
+
+.PHONY: demo-live
+demo-live: ## real workflows in a real cluster under kube-scheduler and Stowplan (builds Kubernetes the first time: 15 minutes)
+	@tools/system_packages.sh
+	tools/venv.sh dev "$(PYTHON)"
+	$(BIN)/python -m testbed programs
+	$(BIN)/python -m testbed images
+	$(BIN)/python -m bench.live.demo
 
 .PHONY: test
 test: ## everything that is checked: lint, types, import contracts, tests with coverage

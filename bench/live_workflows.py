@@ -28,11 +28,13 @@ import numpy as np
 from bench.__main__ import show
 from bench.harness import Estimate, Paired, Row, compare, median_ci95
 from bench.live.trials import KUBE_SCHEDULER, STOWPLAN, Bed, Trial, kube_scheduler, stowplan, with_history
+from stowplan.errors import StowplanError
 from stowplan.simulate.files import read_text
 from stowplan.simulate.statistics import paired_change, percentile
 from testbed import cluster
 from testbed.argo.converted import Scale, convert
 from testbed.cache import content_hash
+from testbed.errors import BedError
 from testbed.images import image_name
 from testbed.spec import GIB, ClusterSpec, Json, RealNode
 
@@ -277,7 +279,11 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a few workflows")
     options = parser.parse_args()
     chosen = SMALL if options.small else BATCH
-    show(rows_of(*measure(options.policy, options.pairs, chosen, OUT), options.policy))
+    try:
+        rows = rows_of(*measure(options.policy, options.pairs, chosen, OUT), options.policy)
+    except (BedError, StowplanError) as error:
+        raise SystemExit(f"not measured: {error}") from error
+    show(rows)
 
 
 if __name__ == "__main__":

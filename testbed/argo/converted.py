@@ -23,7 +23,7 @@ which is the limit too, peak memory and some headroom (scaled); the same whoever
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stowplan.core.domain import Workflow
@@ -118,6 +118,17 @@ def convert(text: str, name: str, scale: Scale, image: str) -> Json:
         InvalidWorkflow: Its graph is none that can run.
     """
     recorded, edges, _ = parse_recording(text, name)
+    return convert_tasks(recorded, edges, name, scale, image)
+
+
+def convert_tasks(
+    recorded: Sequence[RecordedTask], edges: Sequence[tuple[str, str]], name: str, scale: Scale, image: str
+) -> Json:
+    """The same of tasks that were read already, and the pairs (parent, child) of their names.
+
+    Raises:
+        InvalidWorkflow: The graph is none that can run.
+    """
     _check_graph(name, recorded, edges)
     tasks = _names(task.name for task in recorded)
     programs = _names({task.template: None for task in recorded})
@@ -149,9 +160,9 @@ def convert(text: str, name: str, scale: Scale, image: str) -> Json:
     }
 
 
-def _check_graph(name: str, recorded: tuple[RecordedTask, ...], edges: tuple[tuple[str, str], ...]) -> None:
+def _check_graph(name: str, recorded: Sequence[RecordedTask], edges: Sequence[tuple[str, str]]) -> None:
     imputed: Counter[str] = Counter()
-    Workflow(name=name, tasks=tuple(task.task(imputed) for task in recorded), edges=edges)
+    Workflow(name=name, tasks=tuple(task.task(imputed) for task in recorded), edges=tuple(edges))
 
 
 def _task(name: str, program: str, needs: list[str], recorded: RecordedTask, scale: Scale) -> Json:

@@ -22,7 +22,14 @@ from stowplan.simulate.files import parse_csv, read_text
 from stowplan.simulate.workloads import Poisson, Submission, Workload
 from stowplan.simulate.workloads.recorded import RecordedTask, notes_of
 
-__all__ = ["COPIES", "MACHINE_QUARTILES", "MEAN_GAP_S", "load_demo_cluster", "load_demo_workload"]
+__all__ = [
+    "COPIES",
+    "MACHINE_QUARTILES",
+    "MEAN_GAP_S",
+    "load_demo_cluster",
+    "load_demo_recordings",
+    "load_demo_workload",
+]
 
 MACHINE_QUARTILES: Final = {"fast": (0.70, 0.82, 0.93), "older": (1.33, 1.55, 1.81)}
 """Quartiles of the time factor of a task on a machine type; the type `standard` is the reference."""
@@ -44,7 +51,7 @@ def load_demo_cluster() -> Cluster:
 
 def load_demo_workload(rng: np.random.Generator) -> Workload:
     """Return every run twice, in random order, with Poisson arrivals and machine factors."""
-    recorded = _recorded()
+    recorded = load_demo_recordings()
     templates = sorted({task.template for tasks, _ in recorded.values() for task in tasks})
     factors_of = _machine_factors(templates, rng)
     imputed: Counter[str] = Counter()
@@ -66,8 +73,8 @@ def load_demo_workload(rng: np.random.Generator) -> Workload:
     return Workload("demo", tuple(submissions), source="WfInstances, see ORIGIN.md", notes=notes)
 
 
-def _recorded() -> dict[str, tuple[list[RecordedTask], tuple[tuple[str, str], ...]]]:
-    """Return tasks and edges of each run of the table, in the order of the table."""
+def load_demo_recordings() -> dict[str, tuple[list[RecordedTask], tuple[tuple[str, str], ...]]]:
+    """Return tasks and edges (parent, child) of each run of the table by name, in the order of the table."""
     rows = parse_csv(
         read_text(_FOLDER / _TABLE), _TABLE, needs=("workflow", "template", "parents", "seconds")
     )
