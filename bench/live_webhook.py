@@ -23,9 +23,9 @@ from bench.argo_reader import large_workflow
 from bench.harness import Row, median_ci95
 from stowplan.kube.plan import PlanOptions
 from stowplan.serve.http import listening
+from stowplan.serve.tls import ServingCertificate
 from stowplan.serve.webhook.admission import Admission
 from stowplan.serve.webhook.application import MUTATE_PATH, VALIDATE_PATH, AdmissionApplication
-from stowplan.serve.webhook.certificates import ServingCertificate
 from stowplan.serve.webhook.metrics import WebhookMetrics
 from stowplan.serve.webhook.settings import WebhookConfig
 from testbed.certificates import Authority, KeyPair
@@ -69,7 +69,7 @@ async def _served(folder: Path) -> AsyncGenerator[tuple[str, ssl.SSLContext]]:
     config = WebhookConfig(deadline_s=60.0)
     served = AdmissionApplication(Admission(PlanOptions()), WebhookMetrics(), config)
     try:
-        async with listening(served.application(), "127.0.0.1", 0, certificate.context) as port:
+        async with listening(served.application(), "127.0.0.1", 0, certificate) as port:
             trust = ssl.create_default_context(cafile=authority.pair.certificate)
             yield f"https://127.0.0.1:{port}", trust
     finally:

@@ -114,7 +114,7 @@ async def _run(service: SchedulerService, config: Config, stop: asyncio.Event) -
         if service.extender is not None:
             extender = config.extender
             asked_at = await stack.enter_async_context(
-                listening(service.extender_app(), extender.host, extender.port, service.extender_tls())
+                listening(service.extender_app(), extender.host, extender.port, service.certificate)
             )
             _LOG.info("extender listens", host=extender.host, port=asked_at)
         together.start("leading", _lead(service))

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from prometheus_client.exposition import choose_encoder
 
 from stowplan.errors import InvalidInput
 from stowplan.serve.health import Checks
+from stowplan.serve.tls import ServingCertificate
 
 __all__ = ["Explain", "HttpFace", "listening", "make_app"]
 
@@ -101,9 +101,11 @@ def _checked(request: web.Request, found: Mapping[str, str]) -> web.Response:
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None
+    app: web.Application, host: str, port: int, certificate: ServingCertificate | None = None
 ) -> AsyncGenerator[int]:
     """Serve `app` for the duration of a block; gives the port, which was chosen if it was 0.
+
+    With a certificate it is served by https; whoever made that follows its renewals.
 
     Raises:
         InvalidInput: the address cannot be listened on.
@@ -111,6 +113,7 @@ async def listening(
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
     await runner.setup()
     try:
+        tls = None if certificate is None else certificate.context
         site = web.TCPSite(runner, host, port, ssl_context=tls)
         try:
             await site.start()

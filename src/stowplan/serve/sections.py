@@ -89,6 +89,9 @@ class ExtenderConfig(Section):
     Attributes:
         in_flight_s: how long a pod that was scored counts as being on its best node, unless the cluster says
             sooner where it is; 0: not at all.
+        certificate, key: files of the serving certificate and its key; without, it is served without TLS.
+        client_authority: only its clients are let in.
+        reload_s: how often these files are looked at; what was renewed serves new connections.
     """
 
     host: str = "127.0.0.1"
@@ -98,6 +101,7 @@ class ExtenderConfig(Section):
     certificate: Path | None = None
     key: Path | None = None
     client_authority: Path | None = None
+    reload_s: PositiveFloat = 10.0
 
 
 class HttpConfig(Section):

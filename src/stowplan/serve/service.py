@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,7 +29,7 @@ from stowplan.kube.api.status import StatusWriter
 from stowplan.kube.live.feed import ClusterFeed
 from stowplan.observe.history import Decision, DecisionMode
 from stowplan.serve.config import Config
-from stowplan.serve.extender.app import extender_app, server_tls
+from stowplan.serve.extender.app import extender_app
 from stowplan.serve.extender.extender import Extender, Surroundings
 from stowplan.serve.extender.metrics import ExtenderMetrics
 from stowplan.serve.extender.settings import ExtenderSettings
@@ -49,6 +48,7 @@ from stowplan.serve.scheduler.loop import Scheduler
 from stowplan.serve.scheduler.settings import SchedulerSettings
 from stowplan.serve.scheduler.shadow import ShadowActuator, as_decision
 from stowplan.serve.scheduler.volumes import VolumeClaimer
+from stowplan.serve.tls import ServingCertificate
 from stowplan.serve.together import Together
 from stowplan.serve.vitals import Vitals
 from stowplan.serve.workflows.book import WorkflowBook
@@ -72,6 +72,7 @@ class SchedulerService:
         feed: the live cluster.
         scheduler: decides while this instance leads.
         extender: answers kube-scheduler; None in other modes.
+        certificate: what the extender is served with; None without TLS.
         election: None if this instance need not be elected.
     """
 
@@ -79,7 +80,7 @@ class SchedulerService:
         """Make all parts; nothing runs yet.
 
         Raises:
-            InvalidInput: the configuration cannot be used.
+            InvalidInput: the configuration, or a file of the extender's certificate, cannot be used.
         """
         self._config = config
         self._client = client
@@ -127,6 +128,7 @@ class SchedulerService:
             is_leader=self._is_leader,
         )
         self.extender = self._make_extender(rules) if mode is Mode.EXTENDER else None
+        self.certificate = self._make_certificate() if mode is Mode.EXTENDER else None
         self._watch_vitals()
 
     # ---- parts ----
@@ -211,18 +213,19 @@ class SchedulerService:
             raise InternalError(f"mode {self._config.scheduler.mode} has no extender")
         return extender_app(self.extender, self._extender_metrics, self._extender_settings.largest_body_bytes)
 
-    def extender_tls(self) -> ssl.SSLContext | None:
-        """Return how the extender is served: None without TLS.
-
-        Raises:
-            InvalidInput: a file cannot be used, or only one of certificate and key is named.
-        """
+    def _make_certificate(self) -> ServingCertificate | None:
         config = self._config.extender
         if config.certificate is None and config.key is None:
             return None
         if config.certificate is None or config.key is None:
             raise InvalidInput("extender.certificate and extender.key belong together; name both or neither")
-        return server_tls(config.certificate, config.key, config.client_authority)
+        return ServingCertificate(
+            config.certificate,
+            config.key,
+            config.client_authority,
+            reload_s=config.reload_s,
+            on_change=self._extender_metrics.certificate_expiry(),
+        )
 
     def _is_busy(self) -> bool:
         """Whether the API server is better asked to bind pods than to take events."""
@@ -243,6 +246,8 @@ class SchedulerService:
         together.start("workflows", self.book.run())
         together.start("rights", self.rights.run())
         together.start("vitals", self.vitals.run())
+        if self.certificate is not None:
+            together.start("certificate", self.certificate.run())
 
     async def lead(self) -> None:
         """Work as the leader until cancelled."""
@@ -276,6 +281,9 @@ class SchedulerService:
         if self.extender is not None:
             extender = self.extender
             watch("extender", lambda: extender.degraded)
+        if self.certificate is not None:
+            certificate = self.certificate
+            watch("certificate", lambda: certificate.error)
         self.metrics.leader(self._is_leader)
         self.metrics.cache(self._count)
         ready = self.checks.ready

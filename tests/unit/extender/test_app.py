@@ -10,21 +10,23 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from stowplan.errors import InvalidInput
-from stowplan.serve.extender.app import extender_app, server_tls
+from stowplan.serve.extender.app import extender_app
 from stowplan.serve.http import listening
+from stowplan.serve.tls import ServingCertificate
 from testbed.certificates import Authority
 from tests.unit.extender.cases import Bench, levels, live_pod, question
 
 Talk = Callable[[aiohttp.ClientSession], Awaitable[None]]
 
 
-def served(bench: Bench, talk: Talk, *, largest: int = 2**20, tls: ssl.SSLContext | None = None) -> None:
+def served(
+    bench: Bench, talk: Talk, *, largest: int = 2**20, certificate: ServingCertificate | None = None
+) -> None:
     async def run() -> None:
         app = extender_app(bench.extender, bench.metrics, largest)
-        scheme = "http" if tls is None else "https"
+        scheme = "http" if certificate is None else "https"
         async with (
-            listening(app, "127.0.0.1", 0, tls) as port,
+            listening(app, "127.0.0.1", 0, certificate) as port,
             aiohttp.ClientSession(f"{scheme}://localhost:{port}") as session,
         ):
             await talk(session)
@@ -110,7 +112,9 @@ def test_a_question_whose_caller_has_hung_up_is_not_scored() -> None:
 def test_only_clients_of_the_authority_are_let_in(tmp_path: Path) -> None:
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
     serving = ours.issue("extender", "extender", addresses=["localhost"])
-    context = server_tls(serving.certificate, serving.key, ours.pair.certificate)
+    certificate = ServingCertificate(
+        serving.certificate, serving.key, ours.pair.certificate, reload_s=1.0, on_change=lambda _: None
+    )
     bench = Bench("heft")
     body = question(bench.arrive(live_pod("p")), ["n0", "n1"])
 
@@ -129,18 +133,4 @@ def test_only_clients_of_the_authority_are_let_in(tmp_path: Path) -> None:
             with pytest.raises((aiohttp.ClientError, ConnectionError)):
                 await (await session.post("/prioritize", data=body, ssl=client(authority))).read()
 
-    served(bench, talk, tls=context)
-
-
-def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "keys")
-    one, other = authority.issue("one", "one"), authority.issue("other", "other")
-    missing = tmp_path / "missing.pem"
-    with pytest.raises(InvalidInput, match=r"missing\.pem"):
-        server_tls(missing, one.key)
-    with pytest.raises(InvalidInput, match="cannot serve with certificate"):
-        server_tls(one.certificate, other.key)
-    with pytest.raises(InvalidInput, match=r"client authority .*missing\.pem"):
-        server_tls(one.certificate, one.key, missing)
-    with pytest.raises(InvalidInput, match="client authority"):
-        server_tls(one.certificate, one.key, one.key)
+    served(bench, talk, certificate=certificate)

@@ -10,20 +10,17 @@ answered: kube-scheduler has gone on without.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import structlog
 from aiohttp import web
 
-from stowplan.errors import InvalidInput
 from stowplan.serve.extender.extender import Extender
 from stowplan.serve.extender.metrics import ExtenderMetrics
 from stowplan.serve.extender.wire import BadRequest
 
-__all__ = ["extender_app", "server_tls"]
+__all__ = ["extender_app"]
 
 _GIVEN_UP = 499  # nobody reads it; nginx's number for a caller that hung up
 
@@ -67,31 +64,3 @@ def _answering(
         return web.Response(body=content, content_type="application/json")
 
     return handle
-
-
-def server_tls(certificate: Path, key: Path, client_authority: Path | None = None) -> ssl.SSLContext:
-    """Return the TLS context to serve with; with `client_authority` only its clients are let in.
-
-    Raises:
-        InvalidInput: a file cannot be used.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        # An encrypted key is refused; without a password here OpenSSL would ask for one on the terminal.
-        context.load_cert_chain(certificate, key, password="")
-    except (OSError, ssl.SSLError) as error:
-        why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise InvalidInput(
-            f"the extender cannot serve with certificate {certificate} and key {key}: {why}; name a PEM "
-            "certificate and its unencrypted key"
-        ) from None
-    if client_authority is not None:
-        try:
-            context.load_verify_locations(client_authority)
-        except (OSError, ssl.SSLError) as error:
-            why = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-            raise InvalidInput(
-                f"the client authority {client_authority} cannot be used: {why}; name a PEM file"
-            ) from None
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context

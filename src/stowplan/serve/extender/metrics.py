@@ -33,7 +33,7 @@ class ExtenderMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them in `registry`."""
-        make = Collectors(registry)
+        self._make = make = Collectors(registry)
         self._seconds = make.histogram(
             "extender_request_duration_seconds",
             "From the whole request to the whole answer, by verb.",
@@ -86,3 +86,12 @@ class ExtenderMetrics:
     def in_flight(self, count: Callable[[], int]) -> None:
         """Read from now on from `count` how many pods are foreseen."""
         self._in_flight.set_function(count)
+
+    def certificate_expiry(self) -> Callable[[float], None]:
+        """Return what notes when the serving certificate expires, seconds since the epoch.
+
+        It is registered now: without TLS there is none, and a 0 would read as one that has long expired.
+        """
+        return self._make.gauge(
+            "extender_certificate_expiry_timestamp_seconds", "When the serving certificate expires."
+        ).set

@@ -19,11 +19,11 @@ from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.rights import Right
 from stowplan.serve.scheduler.interface import Mode
 from stowplan.serve.sections import HistoryConfig, HttpConfig
+from stowplan.serve.tls import ServingCertificate
 from stowplan.serve.together import Together
 from stowplan.serve.vitals import Vitals
 from stowplan.serve.webhook.admission import Admission
 from stowplan.serve.webhook.application import AdmissionApplication
-from stowplan.serve.webhook.certificates import ServingCertificate
 from stowplan.serve.webhook.controller import FollowedController
 from stowplan.serve.webhook.expectations import Expectations
 from stowplan.serve.webhook.metrics import WebhookMetrics
@@ -164,7 +164,7 @@ class WebhookServer:
                 await asyncio.sleep(SETTLING_S)
             app = self._admission.application()
             self.port = await stack.enter_async_context(
-                listening(app, config.host, config.port, self._certificate.context)
+                listening(app, config.host, config.port, self._certificate)
             )
             _log.info("webhook listens", host=config.host, port=self.port, mode=self._mode.value)
             try:

@@ -1,7 +1,8 @@
-"""The serving certificate: taken over when it is renewed, kept when what came cannot be used."""
+"""How services are served by TLS: what is renewed is taken over, what came and cannot be used is not."""
 
 import asyncio
 import datetime as dt
+import shutil
 import socket
 import ssl
 from pathlib import Path
@@ -13,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from stowplan.errors import InvalidFile
-from stowplan.serve.webhook.certificates import ServingCertificate
+from stowplan.serve.tls import ServingCertificate
+from testbed.certificates import Authority, KeyPair
 from tests.unit.webhook.reviews import until
 
 LONG = dt.timedelta(days=30)
@@ -203,3 +205,75 @@ def test_a_caller_that_never_shakes_hands_does_not_stop_others(pair: Pair) -> No
                 assert await shown(port) == "first"
 
     asyncio.run(story())
+
+
+# ---- who is let in ----
+
+
+async def is_let_in(port: int, authority: Path, client: KeyPair) -> bool:
+    """Whether a client's certificate is taken: by TLS 1.3 only the first answer tells."""
+    trust = ssl.create_default_context(cafile=authority)
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    trust.load_cert_chain(client.certificate, client.key)
+    try:
+        reader, writer = await asyncio.open_connection("localhost", port, ssl=trust)
+        writer.write(b"?")
+        await writer.drain()
+        said = await reader.read(5)
+    except (ssl.SSLError, ConnectionError):
+        return False
+    writer.close()
+    return said == b"hello"
+
+
+async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.write(b"hello")
+    await writer.drain()
+    writer.close()
+
+
+def test_another_client_authority_is_taken_over_and_one_that_cannot_be_used_is_not(tmp_path: Path) -> None:
+    ours, old, new = (Authority(tmp_path / name) for name in ("ours", "old", "new"))
+    pair = ours.issue("server", "server", addresses=["localhost"])
+    clients = [authority.issue("client", "client") for authority in (old, new)]
+    trusted = Path(shutil.copy(old.pair.certificate, tmp_path / "clients.crt"))
+    certificate = ServingCertificate(
+        pair.certificate, pair.key, trusted, reload_s=1.0, on_change=lambda _: None
+    )
+
+    async def story() -> None:
+        server = await asyncio.start_server(greet, "localhost", 0, ssl=certificate.context)
+        port = server.sockets[0].getsockname()[1]
+
+        async def let_in() -> list[bool]:
+            return [await is_let_in(port, ours.pair.certificate, client) for client in clients]
+
+        def renew(content: bytes) -> None:
+            trusted.write_bytes(content)
+            certificate.look()
+
+        async with server:
+            assert await let_in() == [True, False]
+            renew(b"nothing")
+            assert certificate.error.startswith(f"the client authority {trusted} cannot be used: ")
+            assert await let_in() == [True, False]
+            renew(new.pair.certificate.read_bytes())
+            assert certificate.error == ""
+            assert await let_in() == [False, True]
+
+    asyncio.run(story())
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "keys")
+    one, other = authority.issue("one", "one"), authority.issue("other", "other")
+    missing = tmp_path / "missing.pem"
+    for certificate, key, clients, words in (
+        (missing, one.key, None, r"missing\.pem cannot be read"),
+        (one.certificate, other.key, None, r"one\.crt with .*other\.key cannot be used: KEY_VALUES_MISMATCH"),
+        (one.certificate, one.key, missing, r"missing\.pem cannot be read"),
+        (one.certificate, one.key, one.key, r"client authority .*one\.key cannot be used: "),
+    ):
+        with pytest.raises(InvalidFile, match=words):
+            ServingCertificate(certificate, key, clients, reload_s=1.0, on_change=lambda _: None)

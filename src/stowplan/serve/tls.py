@@ -1,9 +1,11 @@
-"""The serving certificate, read again when its files change: whoever issues certificates renews them.
+"""How the services are served by TLS: a certificate that is read again when its files change.
+
+Whoever issues certificates renews them, and whoever signs those of clients too.
 
 A context never changes once it is made: a new one takes over for connections that begin from then on (loading
 a renewed pair into a live context would leave one of another key type beside it). Before it does, it is tried
 in a handshake with itself, which finds a key of another certificate, an expired one and one that is not for
-servers. What cannot be used is not taken over: the pair before stays, and `error` says why.
+servers. What cannot be used is not taken over: what was served before stays, and `error` says why.
 
 Source of the hand-over: docs.python.org/3/library/ssl, SSLContext.sni_callback and SSLSocket.context.
 """
@@ -29,35 +31,41 @@ _FLIGHTS: Final = 10  # a handshake takes four at most
 
 
 class ServingCertificate:
-    """A certificate and its key, in two files that may be replaced at any time."""
+    """A certificate and its key, in two files that may be replaced at any time; so may who signs for clients.
+
+    Attributes:
+        context: what to listen with.
+    """
 
     def __init__(
         self,
         certificate: Path,
         key: Path,
+        client_authority: Path | None = None,
         *,
         reload_s: float,
         on_change: Callable[[float], None],
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Read the pair.
+        """Read the files.
 
         Args:
             certificate: PEM, with the authorities in between behind it.
             key: PEM, not encrypted.
+            client_authority: PEM; only its clients are let in. None: everybody is.
             reload_s: how often the files are looked at.
             on_change: told when the pair that is used expires, seconds since the epoch.
             wall: the time in seconds since the epoch.
 
         Raises:
-            InvalidFile: a file cannot be read, the two are no pair, or the certificate is not valid now.
+            InvalidFile: a file cannot be used, the two are no pair, or the certificate is not valid now.
         """
-        self._certificate, self._key = certificate, key
+        self._certificate, self._key, self._client_authority = certificate, key, client_authority
         self._reload_s = reload_s
         self._on_change = on_change
         self._wall = wall
         self._fingerprint = self._read()
-        self._current, self._expires_s = _tried(certificate, key)
+        self._current, self._expires_s = self._load()
         self._problem = ""
         # Whoever listens keeps this first context, which hands every connection over.
         self.context = self._current
@@ -66,7 +74,7 @@ class ServingCertificate:
 
     @property
     def error(self) -> str:
-        """What is wrong with the files or the pair that is used; empty while all is well."""
+        """What is wrong with the files or with what is served; empty while all is well."""
         if self._problem:
             return self._problem
         return f"{self._certificate} has expired; renew it" if self._wall() >= self._expires_s else ""
@@ -78,17 +86,17 @@ class ServingCertificate:
             self.look()
 
     def look(self) -> None:
-        """Take a renewed pair over, if there is one that can be used."""
+        """Take renewed files over, if there are any that can be used."""
         try:
             fingerprint = self._read()
             if fingerprint == self._fingerprint:
                 self._problem = ""
                 return
-            self._current, self._expires_s = _tried(self._certificate, self._key)
+            self._current, self._expires_s = self._load()
         except InvalidFile as error:
             self._problem = str(error)
             return
-        # Read before it was loaded: if the files change in between, the next look finds another pair.
+        # Read before they were loaded: if the files change in between, the next look finds others.
         self._fingerprint = fingerprint
         self._problem = ""
         self._on_change(self._expires_s)
@@ -96,12 +104,20 @@ class ServingCertificate:
 
     def _read(self) -> bytes:
         digest = hashlib.sha256()
-        for file in (self._certificate, self._key):
+        for file in (self._certificate, self._key, self._client_authority):
+            if file is None:
+                continue
             try:
                 digest.update(file.read_bytes() + b"\0")
             except OSError as error:
                 raise InvalidFile(f"{file} cannot be read: {error.strerror or error}") from None
         return digest.digest()
+
+    def _load(self) -> tuple[ssl.SSLContext, float]:
+        context, expires_s = _tried(self._certificate, self._key)
+        if self._client_authority is not None:
+            _admit(context, self._client_authority)
+        return context, expires_s
 
     def _hand_over(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         del name, context
@@ -127,6 +143,22 @@ def _tried(certificate: Path, key: Path) -> tuple[ssl.SSLContext, float]:
         raise InvalidFile(f"{certificate} with {key} cannot be used: {why}; write a pair in PEM") from None
     except OSError as error:
         raise InvalidFile(f"{certificate} or {key} cannot be read: {error.strerror or error}") from None
+
+
+def _admit(context: ssl.SSLContext, authority: Path) -> None:
+    """Let only clients in whom that authority signed.
+
+    Raises:
+        InvalidFile: it cannot be used.
+    """
+    try:
+        context.load_verify_locations(authority)
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "reason", None) or error.strerror or error
+        raise InvalidFile(
+            f"the client authority {authority} cannot be used: {why}; name a PEM file"
+        ) from None
+    context.verify_mode = ssl.CERT_REQUIRED
 
 
 def _expiry_s(context: ssl.SSLContext, certificate: Path) -> float:

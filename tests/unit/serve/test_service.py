@@ -1,0 +1,111 @@
+"""The parts of a scheduler process together."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from stowplan.core.constraints import RuleTable
+from stowplan.errors import InvalidInput
+from stowplan.kube.api.client import ApiClient
+from stowplan.serve.config import Config
+from stowplan.serve.http import listening
+from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.sections import ExtenderConfig, LeaseConfig, SchedulerConfig
+from stowplan.serve.service import SchedulerService
+from stowplan.serve.together import Together
+from testbed.certificates import Authority, KeyPair
+from tests.scheduler_cases import until
+from tests.unit.kube_api.server import FakeServer
+
+EXPIRY = "stowplan_extender_certificate_expiry_timestamp_seconds"
+
+
+def extending(**extender: object) -> Config:
+    return Config(
+        scheduler=SchedulerConfig(mode=Mode.EXTENDER),
+        extender=ExtenderConfig(**{"port": 0, **extender}),  # type: ignore[arg-type]
+        lease=LeaseConfig(enable=False),
+    )
+
+
+@asynccontextmanager
+async def made(config: Config) -> AsyncGenerator[SchedulerService]:
+    async with FakeServer() as server, ApiClient(server.access) as client:
+        yield SchedulerService(config, RuleTable(()), client)
+
+
+@asynccontextmanager
+async def extender_at(config: Config) -> AsyncGenerator[tuple[SchedulerService, int]]:
+    """Run the service for the duration of a block; gives the port of its extender, too."""
+    async with made(config) as service, Together() as together:
+        service.begin(together)
+        async with listening(service.extender_app(), "localhost", 0, service.certificate) as port:
+            yield service, port
+        assert together.ended() == ""
+
+
+async def shown(port: int, authority: Authority) -> bytes:
+    """The certificate that a new connection is shown."""
+    trust = ssl.create_default_context(cafile=authority.pair.certificate)
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    _, writer = await asyncio.open_connection("localhost", port, ssl=trust)
+    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return found
+
+
+def test_the_extender_is_served_with_what_was_renewed_and_a_broken_renewal_is_told(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+
+    def issue() -> KeyPair:
+        return authority.issue("extender", "extender", addresses=["localhost"])
+
+    pair = issue()
+
+    async def story() -> None:
+        config = extending(certificate=pair.certificate, key=pair.key, reload_s=0.001)
+        async with extender_at(config) as (service, port):
+            first = await shown(port, authority)
+            pair.key.write_text("half a key")
+            await until(lambda: service.metrics.degradations.get("certificate"))
+            assert str(pair.key) in service.metrics.degradations["certificate"]
+            assert await shown(port, authority) == first
+            issue()
+            await until(lambda: "certificate" not in service.metrics.degradations)
+            assert await shown(port, authority) != first
+            assert service.metrics.registry.get_sample_value(EXPIRY)
+
+    asyncio.run(story())
+
+
+def test_without_tls_there_is_no_certificate_that_could_expire() -> None:
+    async def story() -> None:
+        async with made(extending()) as service:
+            assert service.certificate is None
+            assert service.metrics.registry.get_sample_value(EXPIRY) is None
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("config_of", "words"),
+    [
+        (lambda pair: extending(key=pair.key), "belong together; name both or neither"),
+        (lambda pair: extending(certificate=pair.certificate), "belong together; name both or neither"),
+        (lambda pair: extending(certificate=pair.key, key=pair.key), r"one\.key .*cannot be used"),
+    ],
+    ids=["a-key-alone", "a-certificate-alone", "no-certificate"],
+)
+def test_what_the_extender_cannot_be_served_with_is_refused_before_it_begins(
+    tmp_path: Path, config_of: Callable[[KeyPair], Config], words: str
+) -> None:
+    async def story() -> None:
+        async with made(config_of(Authority(tmp_path).issue("one", "one"))):
+            pass
+
+    with pytest.raises(InvalidInput, match=words):
+        asyncio.run(story())
