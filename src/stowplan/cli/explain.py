@@ -28,6 +28,7 @@ _KINDS: Final = {
     "workflows": "workflows",
     "wf": "workflows",
 }
+_SHOWN: Final = 10  # lines of one kind
 _GOOD: Final = frozenset({"placed", "done", "running", "same"})
 _BAD: Final = frozenset({"infeasible", "failed", "oom_killed", "evicted", "node_lost"})
 
@@ -187,8 +188,36 @@ def _show_workflow(answer: Json) -> None:
     if answer["finished_s"] is not None:
         told.append(f"ended {_time(answer['finished_s'])}")
     title = f"{answer['workflow']}: {', '.join(word for word in told if word)}"
-    numbers = {"foretold", "took"}
-    show_table(Table(title, [Column(each, holds_words=each not in numbers) for each in headings], rows))
+    lines = [(Cell(name), Cell(text)) for name, text in _workflow_lines(answer)]
+    if lines:
+        show_table(
+            Table(title, (Column("what", holds_words=True), Column("answer", holds_words=True)), lines)
+        )
+        title = "Tasks"
+    if rows or not lines:
+        numbers = {"foretold", "took"}
+        columns = [Column(each, holds_words=each not in numbers) for each in headings]
+        show_table(Table(title, columns, rows))
+
+
+def _workflow_lines(answer: Json) -> Iterator[tuple[str, str]]:
+    if answer["problem"]:
+        yield "without a task graph", answer["problem"]
+    if answer["status_problem"]:
+        yield "status cannot be read", answer["status_problem"]
+    if answer["open_tasks"]:
+        work, path = _seconds(answer["remaining_work_s"]), _seconds(answer["critical_path_s"])
+        yield "left", f"{answer['open_tasks']:,} tasks, {work} of work, {path} on the longest path"
+    beside = [f"{pod['pod']} ({pod['phase']}) on {pod['node'] or 'no node'}" for pod in answer["beside"]]
+    yield from _some("beside the graph", beside)
+    yield from _some("not known yet", answer["unknown"])
+
+
+def _some(what: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for line in lines[:_SHOWN]:
+        yield what, line
+    if len(lines) > _SHOWN:
+        yield what, f"and {len(lines) - _SHOWN:,} more; -o json gives all"
 
 
 # ---- words ----

@@ -345,8 +345,8 @@ class SchedulerService:
         Raises:
             HistoryError: the history cannot be read.
         """
-        tasks = self.book.live_tasks(namespace, name)
-        return await asyncio.to_thread(workflow_answer, self.history.store, namespace, name, tasks=tasks)
+        live = self.book.explain_workflow(namespace, name)
+        return await asyncio.to_thread(workflow_answer, self.history.store, namespace, name, live=live)
 
 
 def _election(config: Config, client: ApiClient, identity: str) -> Election | None:

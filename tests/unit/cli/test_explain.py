@@ -16,6 +16,9 @@ from stowplan.serve.health import Checks
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.record.answers import pod_answer, workflow_answer
 from tests.recorder_cases import Small, ids_of
+from tests.unit.argo.cases import container, dag, task, workflow
+from tests.unit.workflows.cases import T0, running, status, task_pod
+from tests.unit.workflows.live import Live
 
 
 @pytest.fixture(scope="module")
@@ -130,17 +133,24 @@ def test_a_replay(url: str, file: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.fixture
-def server(file: Path) -> Iterator[str]:
-    """The address of a scheduler's HTTP face that answers from the history."""
+def live() -> Live:
+    """Workflows that run, of which the history knows nothing."""
+    return Live()
+
+
+@pytest.fixture
+def server(file: Path, live: Live) -> Iterator[str]:
+    """The address of a scheduler's HTTP face that answers from the history and from what runs."""
     store = HistoryStore.open(f"sqlite:///{file}")
 
     async def pod(namespace: str, name: str) -> Mapping[str, object] | None:
         return pod_answer(store, namespace, name)
 
-    async def workflow(namespace: str, name: str) -> Mapping[str, object] | None:
-        return workflow_answer(store, namespace, name)
+    async def of_workflow(namespace: str, name: str) -> Mapping[str, object] | None:
+        found = live.book.explain_workflow(namespace, name)
+        return workflow_answer(store, namespace, name, live=found)
 
-    face = HttpFace(checks=Checks(), registry=CollectorRegistry(), pod=pod, workflow=workflow)
+    face = HttpFace(checks=Checks(), registry=CollectorRegistry(), pod=pod, workflow=of_workflow)
     ports: list[int] = []
     has_begun = threading.Event()
     loop = asyncio.new_event_loop()
@@ -170,6 +180,60 @@ def test_a_running_scheduler_says_the_same(server: str, url: str, capsys: pytest
         assert asked == capsys.readouterr().out
     assert run(["explain", "no body", "-n", "lab", "--server", server]) == 2
     assert "knows no pod or workflow 'no body'" in capsys.readouterr().err
+
+
+def test_a_workflow_that_runs_is_told_with_what_is_not_known_of_it(
+    live: Live, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = workflow(
+        dag(
+            "main",
+            task("list"),
+            task("each", depends="list", withParam="{{tasks.list.outputs.result}}"),
+            task("mend", depends="list.Failed"),
+        ),
+        container("leaf"),
+    )
+    live.show(listed, status("Running"))
+    live.tell(running(task_pod(".list"), started_s=T0))
+    mend = live.tell(task_pod(".mend"))
+    assert run(["explain", "workflow/wf", "-n", "jobs", "--server", server]) == 0
+    out = capsys.readouterr().out
+    assert "jobs/wf: Running, 1 running, 1 waiting" in out
+    told = " ".join(out.split())
+    assert "left 2 tasks, 120 s of work, 120 s on the longest path" in told
+    assert f"beside the graph {mend.name} (Pending) on no node" in told
+    assert (
+        "not known yet .each#*: how many there will be is not known yet, {{tasks.list.outputs.result}}"
+        in told
+    )
+    (row,) = [line for line in out.splitlines() if line.startswith(".each#*")]
+    assert row.split() == [".each#*", "waiting", "–", "60", "s", "–", ".list", "–"]
+
+
+def test_a_workflow_that_cannot_be_read_is_told_with_why(
+    live: Live, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cyclic = workflow(
+        dag("main", task("a", dependencies=["b"]), task("b", dependencies=["a"])), container("leaf")
+    )
+    live.show(cyclic, status("Running"))
+    assert run(["explain", "wf", "-n", "jobs", "--server", server]) == 0
+    out = capsys.readouterr().out
+    assert "wait for each other" in " ".join(out.split())
+    assert "foretold" not in out
+
+
+def test_of_many_open_questions_the_first_are_told(
+    live: Live, server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = "{{tasks.list.outputs.result}}"
+    loops = [task(f"t{number}", depends="list", withParam=items) for number in range(13)]
+    live.show(workflow(dag("main", task("list"), *loops), container("leaf")), status("Running"))
+    assert run(["explain", "wf", "-n", "jobs", "--server", server]) == 0
+    out = capsys.readouterr().out
+    assert out.count("how many there will be") == 10
+    assert "and 3 more; -o json gives all" in out
 
 
 def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:

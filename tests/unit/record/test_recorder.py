@@ -9,13 +9,8 @@ import pytest
 
 from stowplan.core.decoder import Infeasible, Placed, Wait
 from stowplan.core.domain import (
-    Phase,
     PodRemoved,
     PodShape,
-    Task,
-    Workflow,
-    WorkflowProgress,
-    WorkProfile,
 )
 from stowplan.errors import InvalidFile, InvalidInput, ReplayDiffers
 from stowplan.kube.api.status import SchedulingStatus
@@ -30,9 +25,12 @@ from stowplan.observe.history import (
     WorkflowRun,
 )
 from stowplan.serve.record import RecordLimits
-from stowplan.serve.record.answers import live_tasks, pod_answer, workflow_answer
+from stowplan.serve.record.answers import pod_answer, workflow_answer
 from stowplan.serve.record.replaying import replay_decision
 from tests.recorder_cases import Small, ids_of, live_pod
+from tests.unit.argo.cases import container, dag, task, workflow
+from tests.unit.workflows.cases import T0, running, status, task_pod
+from tests.unit.workflows.live import Live
 
 
 @pytest.fixture
@@ -227,20 +225,17 @@ def test_what_is_told_of_a_pod(store: HistoryStore) -> None:
 
 
 def test_what_is_told_of_a_workflow(store: HistoryStore) -> None:
-    shape = PodShape()
-    work = WorkProfile((Phase(5.0),))
-    workflow = Workflow(
-        "w", (Task("one", shape, work, 5.0), Task("two", shape, work, 7.0)), (("one", "two"),)
-    )
-    progress = WorkflowProgress("lab/w", workflow, 0.0)
-    progress.start()
-    pod = live_pod("lab/w-one", shape, status=SchedulingStatus("Unschedulable", "0/2 nodes"))
-    standing = live_tasks(progress, lambda index: pod if index == 0 else None)
-    answer = workflow_answer(store, "lab", "w", tasks=standing)
+    live = Live()
+    live.show(workflow(dag("main", task("one"), task("two", depends="one")), container("leaf")))
+    waiting = SchedulingStatus("Unschedulable", "0/2 nodes")
+    pod = live.tell(task_pod(".one", status=waiting))
+    answer = workflow_answer(store, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
     assert answer is not None
     one, two = answer["tasks"]
-    assert (one["state"], one["pod"], one["waits_why"]) == ("pending", "w-one", "0/2 nodes")
-    assert (two["state"], two["waits_for"]) == ("waiting", ["one"])
+    assert (one["state"], one["pod"], one["waits_why"]) == ("pending", pod.name, "0/2 nodes")
+    assert (two["state"], two["waits_for"]) == ("waiting", [".one"])
+    assert (answer["uid"], answer["open_tasks"]) == ("uid-wf", 2)
+    assert answer["remaining_work_s"] == pytest.approx(120.0)
     assert workflow_answer(store, "lab", "w") is None
     store.write(
         [
@@ -256,3 +251,52 @@ def test_what_is_told_of_a_workflow(store: HistoryStore) -> None:
     assert answer is not None
     (one,) = answer["tasks"]
     assert (one["task"], one["state"], one["took_s"]) == ("one", "done", 3.0)
+    assert (answer["problem"], answer["open_tasks"], answer["beside"], answer["unknown"]) == (
+        None,
+        None,
+        [],
+        [],
+    )
+
+
+def test_what_the_history_has_of_a_workflow_stands_with_what_is_live(store: HistoryStore) -> None:
+    live = Live()
+    chain = workflow(dag("main", task("one"), task("two", depends="one")), container("leaf"))
+    live.show(chain, status("Running"))
+    pod = live.tell(running(task_pod(".one"), started_s=T0))
+    run = WorkflowRun(
+        workflow_uid="uid-wf",
+        namespace="jobs",
+        workflow="wf",
+        phase="Pending",
+        origin="name/wf",
+        started_s=T0,
+    )
+    begun = Execution(
+        pod_uid=pod.uid, key=ClassKey("name/wf", "leaf", ".one"), pod=pod.name, workflow_uid="uid-wf",
+        node="n1", attempt=1, started_s=T0,
+    )  # fmt: skip
+    store.write([run, begun], 0.0)
+    answer = workflow_answer(store, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
+    assert answer is not None
+    assert (answer["phase"], answer["origin"]) == ("Running", "name/wf")
+    assert [(row["task"], row["state"], row.get("attempt")) for row in answer["tasks"]] == [
+        (".one", "running", 1),
+        (".two", "waiting", None),
+    ]
+    # Another of the same name: what the history has is of the one before.
+    live.show(chain, status("Running"), uid="second")
+    answer = workflow_answer(store, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
+    assert answer is not None
+    assert (answer["uid"], [row.get("attempt") for row in answer["tasks"]]) == ("second", [None, None])
+
+
+def test_a_workflow_without_a_graph_is_told_with_what_is_wrong_with_it() -> None:
+    live = Live()
+    live.show(
+        workflow(dag("main", task("a", dependencies=["b"]), task("b", dependencies=["a"])), container("leaf"))
+    )
+    answer = workflow_answer(None, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
+    assert answer is not None
+    assert "wait for each other" in answer["problem"]
+    assert answer["tasks"] == []

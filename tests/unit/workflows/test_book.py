@@ -236,14 +236,34 @@ def test_a_workflow_is_explained_with_what_is_open() -> None:
     assert "{{tasks.list.outputs.result}} will tell" in found["unknown"][0]
 
 
-def test_tasks_are_told_for_the_answers_of_the_service() -> None:
+def test_tasks_are_told_with_their_newest_pod_and_what_they_wait_for() -> None:
     live = Live()
     live.show(DIAMOND)
     a = live.tell(task_pod(".a"))
-    rows = live.book.live_tasks("jobs", "wf")
-    assert rows is not None
-    first, second, *_ = rows
+    found = live.book.explain_workflow("jobs", "wf")
+    assert found is not None
+    first, second, third, last = found["tasks"]
     assert (first["task"], first["state"], first["uid"], first["waits_for"]) == (".a", "pending", a.uid, [])
+    assert (first["pod"], first["node"], first["waits_why"]) == (a.name, None, "not decided on yet")
+    assert first["predicted_s"] == first["expected"]["expected_s"]
     assert (second["task"], second["state"], second["waits_for"]) == (".b", "waiting", [".a"])
+    assert (third["uid"], last["waits_for"]) == (None, [".b", ".c"])
     assert first["rank_s"] == pytest.approx(180.0)
     assert first["expected"]["source"] == "nothing"
+
+
+def test_what_was_left_out_is_not_waited_for() -> None:
+    live = Live()
+    skipping = workflow(
+        dag("main", task("a"), task("b"), task("c", depends="(a.Succeeded || a.Skipped) && b")),
+        container("leaf"),
+    )
+    live.show(skipping, status(nodes={"": node("Running", "DAG"), ".a": node("Skipped", "Skipped")}))
+    live.tell(running(task_pod(".b"), started_s=T0))
+    found = live.book.explain_workflow("jobs", "wf")
+    assert found is not None
+    assert [(row["state"], row["waits_for"]) for row in found["tasks"]] == [
+        ("skipped", []),
+        ("running", []),
+        ("waiting", [".b"]),
+    ]

@@ -201,7 +201,6 @@ def test_a_deleted_workflow_is_gone() -> None:
     live.tell(task_pod(".a"))
     live.hide(DIAMOND)
     assert live.book.explain_workflow("jobs", "wf") is None
-    assert live.book.live_tasks("jobs", "wf") is None
 
 
 def test_nodes_without_a_label_are_of_a_kind_by_what_they_allocate() -> None:

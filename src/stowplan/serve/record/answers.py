@@ -6,16 +6,17 @@ explain`, which can also read the history without a scheduler. Times are seconds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from stowplan.core.domain import TaskStatus, WorkflowProgress
 from stowplan.kube.live.pod import LivePod
-from stowplan.observe.history import Decision, Execution, HistoryStore
+from stowplan.observe.history import Decision, Execution, HistoryStore, WorkflowRun
 
-__all__ = ["live_tasks", "pod_answer", "workflow_answer"]
+__all__ = ["pod_answer", "why_it_waits", "workflow_answer"]
 
 Answer = dict[str, Any]
+
+_STANDING: Final = ("problem", "status_problem", "remaining_work_s", "critical_path_s", "open_tasks")
 
 
 def pod_answer(
@@ -56,7 +57,7 @@ def workflow_answer(
     namespace: str,
     name: str,
     *,
-    tasks: Sequence[Mapping[str, Any]] | None = None,
+    live: Mapping[str, Any] | None = None,
 ) -> Answer | None:
     """Return what is known of a workflow; None: nothing.
 
@@ -64,80 +65,67 @@ def workflow_answer(
         store: the history; None: there is none.
         namespace: of the workflow.
         name: of the workflow.
-        tasks: how its tasks stand now, from `live_tasks`; None: nobody looks.
+        live: how it stands now, from `WorkflowBook.explain_workflow`; None: it is not followed.
 
     Raises:
         HistoryError: the database fails.
     """
     run = store.workflow(namespace, name) if store is not None else None
-    if run is None and tasks is None:
+    if run is not None and live is not None and live["uid"] not in (None, run.workflow_uid):
+        run = None  # an earlier one of that name
+    if run is None and live is None:
         return None
-    executions = (
-        store.executions_of_workflow(run.workflow_uid) if store is not None and run is not None else []
-    )
-    uids = {execution.pod_uid for execution in executions}
-    uids |= {str(task["uid"]) for task in tasks or () if task.get("uid")}
-    decisions = store.latest_decisions(uids) if store is not None else {}
-    told = [_attempt(execution, decisions.get(execution.pod_uid)) for execution in executions]
-    by_uid = {row["uid"]: row for row in told}
-    for task in tasks or ():
-        row = by_uid.get(task.get("uid") or "")
-        if row is None:
-            row = dict[str, Any]()
-            told.append(row)
-            decision = decisions.get(str(task.get("uid")))
-            if decision is not None:
-                row |= _foretold(decision)
-        row |= {key: value for key, value in task.items() if row.get(key) is None or key == "state"}
+    now: Mapping[str, Any] = live or {}
     return {
         "workflow": f"{namespace}/{name}",
+        **{field: now.get(field) or said for field, said in _said_of(run).items()},
+        **{field: now.get(field) for field in _STANDING},
+        "tasks": _tasks(store, run, now.get("tasks", ())),
+        "beside": now.get("beside", []),
+        "unknown": now.get("unknown", []),
+    }
+
+
+def _said_of(run: WorkflowRun | None) -> Answer:
+    return {
         "uid": None if run is None else run.workflow_uid,
         "phase": None if run is None else run.phase,
         "origin": None if run is None else run.origin,
         "submitted_s": None if run is None else run.submitted_s,
         "started_s": None if run is None else run.started_s,
         "finished_s": None if run is None else run.finished_s,
-        "tasks": told,
     }
 
 
-def live_tasks(progress: WorkflowProgress, pod_of: Callable[[int], LivePod | None]) -> list[dict[str, Any]]:
-    """Return how the tasks of a workflow stand now, and what each waits for.
-
-    Args:
-        progress: how far the workflow is.
-        pod_of: gives the pod of a task by its index; None: it has none (yet).
-    """
-    workflow, rows = progress.workflow, list[dict[str, Any]]()
-    for index, task in enumerate(workflow.tasks):
-        status = TaskStatus(progress.status.item(index))
-        pod = pod_of(index)
-        waits_for = [
-            workflow.tasks[parent].name
-            for parent in workflow.parents[index]
-            if status is TaskStatus.WAITING and progress.status.item(parent) != TaskStatus.DONE
-        ]
-        rows.append(
-            {
-                "task": task.name,
-                "template": task.template,
-                "state": status.name.lower(),
-                "pod": None if pod is None else pod.name,
-                "uid": None if pod is None else pod.uid,
-                "node": None if pod is None else pod.node_name or None,
-                "waits_for": waits_for,
-                "waits_why": _waiting(pod) if pod is not None and status is TaskStatus.PENDING else None,
-                "predicted_s": task.expected_s,
-            }
-        )
-    return rows
+def _tasks(
+    store: HistoryStore | None, run: WorkflowRun | None, standing: Sequence[Mapping[str, Any]]
+) -> list[Answer]:
+    """Return the attempts of a run, each with how its task stands now, and the tasks without one."""
+    executions = (
+        store.executions_of_workflow(run.workflow_uid) if store is not None and run is not None else []
+    )
+    uids = {execution.pod_uid for execution in executions}
+    uids |= {str(task["uid"]) for task in standing if task["uid"]}
+    decisions = store.latest_decisions(uids) if store is not None else {}
+    told = [_attempt(execution, decisions.get(execution.pod_uid)) for execution in executions]
+    by_uid = {row["uid"]: row for row in told}
+    for task in standing:
+        row = by_uid.get(task["uid"] or "")
+        if row is None:
+            row = dict[str, Any]()
+            told.append(row)
+            decision = decisions.get(str(task["uid"]))
+            if decision is not None:
+                row |= _foretold(decision)
+        row |= {key: value for key, value in task.items() if row.get(key) is None or key == "state"}
+    return told
 
 
 def _now(pod: LivePod) -> Answer:
     return {
         "phase": pod.phase,
         "node": pod.node_name or None,
-        "waits": _waiting(pod) if pod.is_waiting else None,
+        "waits": why_it_waits(pod) if pod.is_waiting else None,
         "reason": pod.reason or None,
         "created_s": pod.created_s,
         "started_s": pod.main.started_s,
@@ -145,7 +133,8 @@ def _now(pod: LivePod) -> Answer:
     }
 
 
-def _waiting(pod: LivePod) -> str:
+def why_it_waits(pod: LivePod) -> str:
+    """Return what a pod without a node waits for, in words."""
     if pod.is_gated:
         return f"held back by {', '.join(pod.shape.scheduling_gates)}"
     return pod.status.message or "not decided on yet"

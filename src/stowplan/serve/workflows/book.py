@@ -35,7 +35,7 @@ from stowplan.observe.history.errors import HistoryError
 from stowplan.observe.history.expected import ExpectedDuration
 from stowplan.observe.history.fitting import fit_model
 from stowplan.serve.workflows.expectations import Expectations
-from stowplan.serve.workflows.explaining import explain, task_rows
+from stowplan.serve.workflows.explaining import explain
 from stowplan.serve.workflows.following import Following
 from stowplan.serve.workflows.metrics import WorkflowMetrics
 from stowplan.serve.workflows.pods import PodTasks
@@ -276,11 +276,6 @@ class WorkflowBook:
         """Return the progress of a workflow (`namespace/name`), None where it has no graph."""
         entry = self._following.entries.get(workflow)
         return None if entry is None or entry.tracking is None else entry.tracking.progress
-
-    def live_tasks(self, namespace: str, name: str) -> Sequence[Mapping[str, Any]] | None:
-        """Return how the tasks of a workflow stand, for `serve.record.answers`; None: it is not followed."""
-        entry = self._following.entries.get(f"{namespace}/{name}")
-        return None if entry is None or entry.tracking is None else task_rows(entry, self._expectations)
 
     def explain_workflow(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return all that is known of a workflow, as plain data; None: it is not followed."""

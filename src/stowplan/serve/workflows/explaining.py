@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from stowplan.core.domain import TaskStatus, WorkflowProgress
 from stowplan.kube.argo import Node, NodeKind, history_key
-from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history.expected import ExpectedDuration
-from stowplan.serve.record.answers import live_tasks
+from stowplan.serve.record.answers import why_it_waits
 from stowplan.serve.workflows.entries import PodEntry, WorkflowEntry
 from stowplan.serve.workflows.expectations import Expectations, item_of_place
 from stowplan.serve.workflows.tracking import Tracking
 
-__all__ = ["expected_in_words", "explain", "task_rows"]
+__all__ = ["explain"]
 
 _OPEN_KINDS: Final = {
     NodeKind.RECURSION: "how deep it goes is only known at run time",
@@ -21,7 +21,7 @@ _OPEN_KINDS: Final = {
 }
 
 
-def expected_in_words(expected: ExpectedDuration) -> Mapping[str, Any]:
+def _in_words(expected: ExpectedDuration) -> Mapping[str, Any]:
     """Return an expected duration as plain data."""
     return {
         "expected_s": expected.expected_s,
@@ -31,29 +31,6 @@ def expected_in_words(expected: ExpectedDuration) -> Mapping[str, Any]:
         "source": expected.source.value,
         "in_words": expected.in_words(),
     }
-
-
-def task_rows(entry: WorkflowEntry, expectations: Expectations) -> list[dict[str, Any]]:
-    """Return how the tasks of a workflow stand: `serve.record.answers.live_tasks`, with what is expected."""
-    tracking = entry.tracking
-    if tracking is None:
-        return []
-    pods = _pods_by_task(entry)
-
-    def pod_of(task: int) -> LivePod | None:
-        found = pods.get(task)
-        return found[-1].pod if found else None
-
-    rows = live_tasks(tracking.progress, pod_of)
-    for task, row in enumerate(rows):
-        view, node = tracking.view(task), tracking.index.graph.nodes[tracking.index.view.nodes[task]]
-        row |= {
-            "instances": view.count,
-            "open": view.open,
-            "rank_s": float(tracking.progress.upward_rank_s[task]),
-            "expected": _expected(tracking, node, expectations),
-        }
-    return [row for task, row in enumerate(rows) if task not in tracking.index.joins]
 
 
 def _pods_by_task(entry: WorkflowEntry) -> dict[int, list[PodEntry]]:
@@ -68,7 +45,7 @@ def _pods_by_task(entry: WorkflowEntry) -> dict[int, list[PodEntry]]:
 
 
 def explain(entry: WorkflowEntry, expectations: Expectations) -> Mapping[str, Any]:
-    """Return all that is known of a workflow."""
+    """Return all that is known of a workflow now; `serve.record.answers` adds what the history has."""
     head = entry.head
     found: dict[str, Any] = {
         "workflow": entry.key,
@@ -76,6 +53,8 @@ def explain(entry: WorkflowEntry, expectations: Expectations) -> Mapping[str, An
         "phase": head.phase if head is not None else None,
         "origin": entry.origin or None,
         "submitted_s": head.submitted_s if head is not None else None,
+        "started_s": head.started_s if head is not None else None,
+        "finished_s": head.finished_s if head is not None else None,
         "problem": entry.problem or None,
         "status_problem": entry.nodes_problem or None,
     }
@@ -108,32 +87,58 @@ def _tasks(entry: WorkflowEntry, tracking: Tracking, expectations: Expectations)
     graph, progress = tracking.index.graph, tracking.progress
     pods = _pods_by_task(entry)
     rows: list[dict[str, Any]] = []
-    for task, place in enumerate(tracking.index.view.nodes):
-        if task in tracking.index.joins:
+    for index, (place, task) in enumerate(
+        zip(tracking.index.view.nodes, progress.workflow.tasks, strict=True)
+    ):
+        if index in tracking.index.joins:
             continue
-        node, view = graph.nodes[place], tracking.view(task)
+        node, view, attempts = graph.nodes[place], tracking.view(index), pods.get(index, [])
         row: dict[str, Any] = {
-            "task": node.place or "(entry)",
+            "task": task.name,
             "template": node.template,
             "kind": node.kind.value,
             "state": view.status.name.lower(),
             "instances": view.count,
             "open": view.open,
             "by_state": {name.lower(): count for name, count in view.by_status.items()},
-            "rank_s": float(progress.upward_rank_s[task]),
+            "waits_for": _waits_for(progress, index) if view.status is TaskStatus.WAITING else [],
+            "predicted_s": task.expected_s,
+            "rank_s": float(progress.upward_rank_s[index]),
             "conditional": node.chance.name.lower(),
             "expected": _expected(tracking, node, expectations),
-            "pods": [_pod(pod, expectations) for pod in pods.get(task, ())],
+            **_newest(attempts, view.status),
+            "pods": [_pod(pod, expectations) for pod in attempts],
         }
         rows.append(row)
     return rows
+
+
+def _waits_for(progress: WorkflowProgress, task: int) -> list[str]:
+    """Return the tasks before a task that have not ended."""
+    workflow = progress.workflow
+    return [
+        workflow.tasks[parent].name
+        for parent in workflow.parents[task]
+        if progress.status.item(parent) < TaskStatus.DONE
+    ]
+
+
+def _newest(attempts: Sequence[PodEntry], status: TaskStatus) -> dict[str, Any]:
+    """Return where the newest pod of a task is and what it waits for, or that there is none."""
+    pod = attempts[-1].pod if attempts else None
+    return {
+        "pod": None if pod is None else pod.name,
+        "uid": None if pod is None else pod.uid,
+        "node": None if pod is None else pod.node_name or None,
+        "waits_why": why_it_waits(pod) if pod is not None and status is TaskStatus.PENDING else None,
+    }
 
 
 def _expected(tracking: Tracking, node: Node, expectations: Expectations) -> Mapping[str, Any] | None:
     if node.kind is not NodeKind.POD:
         return None
     key = history_key(tracking.index.graph, node)
-    return expected_in_words(expectations.expected(key, item_of_place(node.place)))
+    return _in_words(expectations.expected(key, item_of_place(node.place)))
 
 
 def _pod(pod: PodEntry, expectations: Expectations) -> dict[str, Any]:
