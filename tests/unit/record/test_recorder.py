@@ -29,7 +29,7 @@ from stowplan.serve.record.answers import pod_answer, workflow_answer
 from stowplan.serve.record.replaying import replay_decision
 from tests.recorder_cases import Small, ids_of, live_pod
 from tests.unit.argo.cases import container, dag, task, workflow
-from tests.unit.workflows.cases import T0, running, status, task_pod
+from tests.unit.workflows.cases import T0, node, running, status, task_pod
 from tests.unit.workflows.live import Live
 
 
@@ -289,6 +289,41 @@ def test_what_the_history_has_of_a_workflow_stands_with_what_is_live(store: Hist
     answer = workflow_answer(store, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
     assert answer is not None
     assert (answer["uid"], [row.get("attempt") for row in answer["tasks"]]) == ("second", [None, None])
+
+
+def test_a_task_whose_pods_are_gone_is_told_once(store: HistoryStore) -> None:
+    live = Live()
+    many = "{{tasks.one.outputs.result}}"
+    tasks = (
+        task("one"),
+        task("each", depends="one", withItems=["x", "y"]),
+        task("many", depends="one", withParam=many),
+        task("idle"),
+    )
+    places = {
+        "": node("Running", "DAG"),
+        ".idle": node("Skipped", "Skipped"),
+        ".many": node("Succeeded", "TaskGroup"),
+    }
+    places |= {path: node("Succeeded") for path in (".one", ".each(0:x)", ".each(1:y)", ".many(0:z)")}
+    live.show(workflow(dag("main", *tasks), container("leaf")), status("Running", places))
+    ends = [
+        Execution(
+            pod_uid=f"{place}{item}", key=ClassKey("name/wf", "leaf", place), item=item,
+            workflow_uid="uid-wf", started_s=T0, finished_s=T0 + 1.0, status=ExecutionStatus.DONE,
+        )
+        for place, item in ((".one", ""), (".each", "0"), (".many", "0"))
+    ]  # fmt: skip
+    store.write([WorkflowRun(workflow_uid="uid-wf", namespace="jobs", workflow="wf"), *ends], 0.0)
+    answer = workflow_answer(store, "jobs", "wf", live=live.book.explain_workflow("jobs", "wf"))
+    assert answer is not None
+    assert sorted((row["task"], row["item"] or "", row["state"]) for row in answer["tasks"]) == [
+        (".each", "0", "done"),
+        (".each#1", "1", "done"),  # of this one the history has nothing
+        (".idle", "", "skipped"),
+        (".many", "0", "done"),
+        (".one", "", "done"),
+    ]
 
 
 def test_a_workflow_without_a_graph_is_told_with_what_is_wrong_with_it() -> None:

@@ -109,7 +109,10 @@ def _tasks(
     decisions = store.latest_decisions(uids) if store is not None else {}
     told = [_attempt(execution, decisions.get(execution.pod_uid)) for execution in executions]
     by_uid = {row["uid"]: row for row in told}
+    ran = {(one.key.place, item) for one in executions for item in (one.item or None, None)}
     for task in standing:
+        if not task["uid"] and not task["open"] and (task["place"], task["item"]) in ran:
+            continue  # its attempts tell all of it
         row = by_uid.get(task["uid"] or "")
         if row is None:
             row = dict[str, Any]()

@@ -96,6 +96,8 @@ def _tasks(entry: WorkflowEntry, tracking: Tracking, expectations: Expectations)
         row: dict[str, Any] = {
             "task": task.name,
             "template": node.template,
+            "place": history_key(graph, node).place,
+            "item": item_of_place(node.place) or None,
             "kind": node.kind.value,
             "state": view.status.name.lower(),
             "instances": view.count,
