@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -18,6 +19,14 @@ from stowplan.serve.scheduler.queue import SchedulingQueue
 from stowplan.serve.scheduler.teller import Teller
 
 __all__ = ["Intake"]
+
+# By whether a pod has come to a node, and whether one has gone: flags are slow to combine.
+_CHANGES: Final = {
+    (False, False): Happening(0),
+    (True, False): Happening.POD_BOUND,
+    (False, True): Happening.POD_GONE,
+    (True, True): Happening.POD_BOUND | Happening.POD_GONE,
+}
 
 _LOG = structlog.get_logger(__name__)
 
@@ -121,13 +130,9 @@ def _change_of(before: LivePod | None, now: LivePod) -> Happening:
     """Return what the change of a pod can be to others that wait."""
     was_there = before is not None and bool(before.node_name) and not before.has_ended
     is_there = bool(now.node_name) and not now.has_ended
-    happened = Happening(0)
-    if was_there and not is_there:
-        happened |= Happening.POD_GONE
-    if is_there and not was_there:
-        happened |= Happening.POD_BOUND
-    if before is not None and is_there and was_there and before.shape != now.shape:
-        happened |= Happening.POD_BOUND | Happening.POD_GONE
-    if before is not None and before.status.nominated_node not in ("", now.status.nominated_node):
-        happened |= Happening.POD_GONE  # room was kept for it there
-    return happened
+    is_other = before is not None and is_there and was_there and before.shape != now.shape
+    # Room was kept for it where it was nominated.
+    had_room_kept = before is not None and before.status.nominated_node not in ("", now.status.nominated_node)
+    has_come = is_other or (is_there and not was_there)
+    has_gone = is_other or had_room_kept or (was_there and not is_there)
+    return _CHANGES[has_come, has_gone]

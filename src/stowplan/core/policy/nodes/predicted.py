@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _NEVER_S = 1e15
+_MOST_DEMANDS = 2048  # between two cycles, of tasks that may be over
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class PredictedDuration(NodeRule):
         self._laws = laws or PhysicsLaws()
         self._solved_nodes = solved_nodes
         self._known: dict[str, tuple[Task | None, TaskDemand]] = {}  # by pod: taken for which task, demand
+        self._demands: dict[int, tuple[Task, TaskDemand]] = {}  # by the task's identity: many pods share one
         self._own: dict[str, Task] = {}  # tasks of this cycle, which may have a node since
         self._stale: set[int] = set()  # rows with a pod of which more, or less, is known than before
         self._latest: tuple[str, NDArray[np.float64]] | None = None
@@ -126,6 +128,8 @@ class PredictedDuration(NodeRule):
         if self.is_other_state(view):
             self._known.clear()
             self._epoch = -1
+        if len(self._demands) > _MOST_DEMANDS:
+            self._demands.clear()
         self._latest = None
         self._own.clear()
         super().begin(view)
@@ -150,7 +154,7 @@ class PredictedDuration(NodeRule):
         """Return the predicted seconds on `row`, among what ran there before the task came."""
         if self._latest is not None and self._latest[0] == task.key:
             return float(self._latest[1][row])
-        demand = demand_of_task(task.task)
+        demand = self._demand_of_task(task.task)
         self._follow()
         pods = self.state.pods_on[row].items()
         others = [self._demand_of(key, pod.shape) for key, pod in pods if key != task.key]
@@ -195,8 +199,16 @@ class PredictedDuration(NodeRule):
         task, known = self._task_of(key), self._known.get(key)
         if known is not None and _is_same(known[0], task):
             return known[1]
-        demand = demand_of_task(task) if task is not None else requested_demand(shape)
+        demand = self._demand_of_task(task) if task is not None else requested_demand(shape)
         self._known[key] = (task, demand)
+        return demand
+
+    def _demand_of_task(self, task: Task) -> TaskDemand:
+        known = self._demands.get(id(task))
+        if known is not None and known[0] is task:
+            return known[1]
+        demand = demand_of_task(task)
+        self._demands[id(task)] = (task, demand)
         return demand
 
     def _capacities(self) -> NDArray[np.float64]:
