@@ -61,23 +61,18 @@ def test_what_was_known_stays_when_the_history_cannot_be_read(tmp_path: Path) ->
 
     async def story() -> None:
         expectations = Expectations(url, refit_s=60.0, wall=lambda: NOW_S)
-        await expectations.refit()
+        await expectations._refitter.fit()
         known_s = expectations.history.expected_s(ALIGN)
         whole = file.read_bytes()
         file.write_bytes(b"no database" * 1000)
-        await expectations.refit()
+        await expectations._refitter.fit()
         assert "history.db" in expectations.error
         assert expectations.history.expected_s(ALIGN) == known_s
         file.write_bytes(whole)
-        await expectations.refit()
+        await expectations._refitter.fit()
         assert expectations.error == ""
 
     asyncio.run(story())
-
-
-def test_a_long_fit_is_followed_by_a_long_pause() -> None:
-    expectations = Expectations("", refit_s=60.0)
-    assert [expectations.pause_s(took_s) for took_s in (0.0, 2.0, 30.0)] == [60.0, 60.0, 600.0]
 
 
 def test_without_a_url_nothing_is_known_and_nothing_is_wrong() -> None:

@@ -115,7 +115,7 @@ class Live:
         """Have durations learnt from the store."""
 
         async def fit() -> None:
-            await self.book._fit()
+            await self.book._refitter.fit()
             await self.book._following._empty()
 
         asyncio.run(fit())

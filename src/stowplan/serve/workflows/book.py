@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
-import structlog
 from prometheus_client import CollectorRegistry
 
 from stowplan.core.domain import (
@@ -30,10 +28,11 @@ from stowplan.kube.api.reflection import Health
 from stowplan.kube.api.reflection import Settings as ReflectorSettings
 from stowplan.kube.live.listener import ClusterChange, Listener
 from stowplan.kube.live.pod import LivePod
+from stowplan.observe.history import HistoryStore
 from stowplan.observe.history.accuracy import RunAccuracy
-from stowplan.observe.history.errors import HistoryError
+from stowplan.observe.history.durations import DurationModel
 from stowplan.observe.history.expected import ExpectedDuration
-from stowplan.observe.history.fitting import fit_model
+from stowplan.serve.refitting import Refitter
 from stowplan.serve.workflows.expectations import Expectations
 from stowplan.serve.workflows.explaining import explain
 from stowplan.serve.workflows.following import Following
@@ -45,9 +44,6 @@ from stowplan.serve.workflows.settings import BookSettings
 from stowplan.serve.workflows.tasks import pending_of
 
 __all__ = ["Cluster", "WorkflowBook"]
-
-_log = structlog.get_logger(__name__)
-_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 class Cluster(Protocol):
@@ -104,7 +100,6 @@ class WorkflowBook:
         """
         self._cluster = cluster
         self._history = history
-        self._history_url = history_url
         self._settings = settings or BookSettings()
         self._monotonic = monotonic
         self._wall = wall
@@ -116,8 +111,17 @@ class WorkflowBook:
         self._pods = PodTasks(
             cluster.state, self._expectations, self._recorder, monotonic=monotonic, wall=wall
         )
-        self._fitted_mono_s: float | None = None
-        self._fit_error = ""
+        self._refitter = Refitter(
+            self._store,
+            self._take,
+            url=history_url,
+            refit_s=self._settings.refit_s,
+            tick_s=self._settings.tick_s,
+            has_news=lambda: self._recorder.has_new_ends,
+            begin=self._begin_fit,
+            wall=wall,
+            monotonic=monotonic,
+        )
         self._following = Following(
             client,
             self._pods,
@@ -138,11 +142,11 @@ class WorkflowBook:
         """Follow the workflows until cancelled. They are looked at once the pods are known."""
         while not self._cluster.is_settled:  # noqa: ASYNC110 - the feed tells changes, not that it has settled
             await asyncio.sleep(0.02)
-        await self._fit()
+        await self._refitter.fit()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._following.run())
             tasks.create_task(self._keep())
-            tasks.create_task(self._learn())
+            tasks.create_task(self._refitter.run())
 
     @property
     def is_settled(self) -> bool:
@@ -158,8 +162,8 @@ class WorkflowBook:
     def degraded(self) -> Mapping[str, str]:
         """What works in a lesser way now, by component, and why; empty where all is well."""
         found: dict[str, str] = {}
-        if self._fit_error:
-            found["durations"] = self._fit_error
+        if self._refitter.error:
+            found["durations"] = self._refitter.error
         unread = [entry.key for entry in self._following.entries.values() if entry.problem]
         if unread:
             found["workflows"] = f"without a task graph: {_some(unread)}"
@@ -211,34 +215,20 @@ class WorkflowBook:
             self._drop_ended()
             self._recorder.catch_up()
 
-    async def _learn(self) -> None:
-        """Learn durations anew when enough has ended, and time has passed."""
-        while True:
-            await asyncio.sleep(self._settings.tick_s)
-            now_s, fitted_s = self._monotonic(), self._fitted_mono_s
-            is_due = fitted_s is None or now_s - fitted_s >= self._settings.refit_s
-            if is_due and (fitted_s is None or self._recorder.has_new_ends):
-                await self._fit()
+    # ---- learning ----
 
-    async def _fit(self) -> None:
-        store = self._history.store if self._history is not None else None
-        if self._history is None or store is None:
-            return
+    async def _store(self) -> HistoryStore | None:
+        return self._history.store if self._history is not None else None
+
+    def _begin_fit(self) -> Collection[str]:
         # Ends that wait to be written are not learnt from now, so they are still new afterwards.
-        self._recorder.has_new_ends = bool(self._history.status.get("queued") or self._recorder.owed)
-        begin_s = self._monotonic()
-        try:
-            model = await fit_model(store, self._history_url, self._wall(), self._pods.running_uids())
-        except (HistoryError, OSError, BrokenExecutor) as error:
-            if str(error) != self._fit_error:
-                _log.warning("durations cannot be learnt", reason=str(error))
-            self._fit_error = str(error)
-            return
-        finally:
-            self._fitted_mono_s = self._monotonic()
-        self._fit_error = ""
+        queued = self._history.status.get("queued") if self._history is not None else 0
+        self._recorder.has_new_ends = bool(queued or self._recorder.owed)
+        return self._pods.running_uids()
+
+    def _take(self, model: DurationModel, took_s: float) -> None:
         self._expectations.renew(model)
-        self._metrics.fitted(len(model), self._fitted_mono_s - begin_s)
+        self._metrics.fitted(len(model), took_s)
         self._following.renew()
 
     def _drop_ended(self) -> None:
