@@ -54,7 +54,7 @@ class Refitter:
             url: where the history is, so that another process can read it.
             refit_s: from one fit to the next at least, in seconds.
             tick_s: how often is looked whether it is time for one.
-            has_news: whether there is more to learn from than at the last fit; if that failed, it is made again
+            has_news: whether there is more to learn from than at the last fit; one that failed is made again
                 anyway.
             begin: called when a fit begins; gives the uids of the pods that run now.
             wall: a clock in seconds since the epoch.
