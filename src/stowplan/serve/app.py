@@ -119,7 +119,7 @@ async def _run(service: SchedulerService, config: Config, stop: asyncio.Event) -
             _LOG.info("extender listens", host=extender.host, port=asked_at)
         together.start("leading", _lead(service))
         await together.until(stop)
-        _LOG.info("drains", under_way=service.scheduler.status.under_way)
+        _LOG.info("drains", under_way=service.scheduler.under_way)
         left = await service.scheduler.drain(config.scheduler.drain_s)
         if left:
             _LOG.warning("placements whose outcome is not known", count=left)

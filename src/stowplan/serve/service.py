@@ -229,7 +229,7 @@ class SchedulerService:
 
     def _is_busy(self) -> bool:
         """Whether the API server is better asked to bind pods than to take events."""
-        return self.scheduler.status.under_way > _FEW_UNDER_WAY
+        return self.scheduler.under_way > _FEW_UNDER_WAY
 
     def _is_leader(self) -> bool:
         return self.election is None or self.election.is_leader
@@ -299,7 +299,7 @@ class SchedulerService:
     def _count(self, kind: str) -> int:
         if kind == "nodes":
             return self.feed.state.node_count
-        return len(self.feed.pods) if kind == "pods" else self.scheduler.status.under_way
+        return len(self.feed.pods) if kind == "pods" else self.scheduler.under_way
 
     # ---- what can be asked ----
 

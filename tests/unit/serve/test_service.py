@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from stowplan.errors import InvalidInput
 from stowplan.kube.api.client import ApiClient
 from stowplan.serve.config import Config
 from stowplan.serve.http import listening
+from stowplan.serve.scheduler.flights import Flight
 from stowplan.serve.scheduler.interface import Mode
 from stowplan.serve.sections import ExtenderConfig, LeaseConfig, SchedulerConfig
 from stowplan.serve.service import SchedulerService
@@ -78,6 +80,22 @@ def test_the_extender_is_served_with_what_was_renewed_and_a_broken_renewal_is_to
             await until(lambda: "certificate" not in service.metrics.degradations)
             assert await shown(port, authority) != first
             assert service.metrics.registry.get_sample_value(EXPIRY)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("under_way", "gives_way"), [(0, False), (8, False), (9, True)])
+def test_events_give_way_to_placements_once_more_than_a_few_are_under_way(
+    under_way: int, gives_way: bool
+) -> None:
+    async def story() -> None:
+        async with made(extending()) as service:
+            flights = service.scheduler._flights._flights
+            flights |= {f"uid-{number}": cast("Flight", object()) for number in range(under_way)}
+            assert service._events._gives_way() is gives_way
+            assert service.scheduler.under_way == service.scheduler.status.under_way == under_way
+            sizes = service.metrics.registry.get_sample_value("stowplan_cache_size", {"type": "assumed_pods"})
+            assert sizes == under_way
 
     asyncio.run(story())
 

@@ -161,12 +161,17 @@ class Scheduler:
             degraded["conditions"] = self._teller.failing
         return SchedulerStatus(
             queues={place.value: self._queue.count(place) for place in Place},
-            under_way=len(self._flights),
+            under_way=self.under_way,
             closed=self._holds.closed(self._monotonic()),
             is_draining=self._is_draining,
             last_cycle=self._last,
             degraded=degraded,
         )
+
+    @property
+    def under_way(self) -> int:
+        """How many placements are being carried out, those included whose outcome is not known."""
+        return len(self._flights)
 
     async def run(self) -> None:
         """Schedule while this instance leads, until cancelled; may be run again after that.
@@ -178,7 +183,7 @@ class Scheduler:
             await asyncio.sleep(_SETTLING_S)
         self._flights.resume()
         self._intake.begin()
-        _LOG.info("scheduling", waiting=len(self._queue), under_way=len(self._flights))
+        _LOG.info("scheduling", waiting=len(self._queue), under_way=self.under_way)
         try:
             async with asyncio.TaskGroup() as tasks:
                 if self._teller is not None:
