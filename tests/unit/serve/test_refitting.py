@@ -1,6 +1,7 @@
 """The loop that keeps a duration model current: when it fits, when it need not, and what a failure means."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,8 +34,17 @@ class Service:
         self.is_news = False
         self.asked = 0
         self.begun = 0
+        ticks = (
+            itertools.count()
+        )  # by a real clock a machine that is busy would be long at it, and rest for longer
         self.refitter = Refitter(
-            self.store, self.take, refit_s=0.001, has_news=self.has_news, begin=self.begin, wall=lambda: NOW_S
+            self.store,
+            self.take,
+            refit_s=0.001,
+            has_news=self.has_news,
+            begin=self.begin,
+            wall=lambda: NOW_S,
+            monotonic=lambda: 0.001 * next(ticks),
         )
 
     async def store(self) -> HistoryStore | None:

@@ -17,12 +17,21 @@ __all__ = ["Expectations"]
 class Expectations:
     """The history at a URL. Without a URL nothing is known."""
 
-    def __init__(self, url: str, *, refit_s: float, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        refit_s: float,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Fit to the history at `url` about every `refit_s` seconds, once `run` runs."""
         self._url = url
         self._store: HistoryStore | None = None
         self._history = History()
-        self._refitter = Refitter(self._opened, self._take, url=url, refit_s=refit_s, wall=wall)
+        self._refitter = Refitter(
+            self._opened, self._take, url=url, refit_s=refit_s, wall=wall, monotonic=monotonic
+        )
         self.classes = 0
 
     @property
