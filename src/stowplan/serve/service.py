@@ -216,6 +216,11 @@ class SchedulerService:
     def _make_certificate(self) -> ServingCertificate | None:
         config = self._config.extender
         if config.certificate is None and config.key is None:
+            if config.client_authority is not None:
+                raise InvalidInput(
+                    f"extender.client_authority is {str(config.client_authority)!r}, but without TLS every "
+                    "client is let in; name extender.certificate and extender.key too"
+                )
             return None
         if config.certificate is None or config.key is None:
             raise InvalidInput("extender.certificate and extender.key belong together; name both or neither")

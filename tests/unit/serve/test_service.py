@@ -115,8 +115,9 @@ def test_without_tls_there_is_no_certificate_that_could_expire() -> None:
         (lambda pair: extending(key=pair.key), "belong together; name both or neither"),
         (lambda pair: extending(certificate=pair.certificate), "belong together; name both or neither"),
         (lambda pair: extending(certificate=pair.key, key=pair.key), r"one\.key .*cannot be used"),
+        (lambda pair: extending(client_authority=pair.certificate), "without TLS every client is let in"),
     ],
-    ids=["a-key-alone", "a-certificate-alone", "no-certificate"],
+    ids=["a-key-alone", "a-certificate-alone", "no-certificate", "an-authority-alone"],
 )
 def test_what_the_extender_cannot_be_served_with_is_refused_before_it_begins(
     tmp_path: Path, config_of: Callable[[KeyPair], Config], words: str
