@@ -33,6 +33,7 @@ from stowplan.serve.sections import (
     KubernetesConfig,
     LeaseConfig,
     LogConfig,
+    PreemptionConfig,
     SchedulerConfig,
 )
 from stowplan.serve.webhook.settings import WebhookConfig
@@ -49,6 +50,7 @@ class Config(BaseSettings):
 
     kubernetes: KubernetesConfig = KubernetesConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
+    preemption: PreemptionConfig = PreemptionConfig()
     extender: ExtenderConfig = ExtenderConfig()
     http: HttpConfig = HttpConfig()
     history: HistoryConfig = HistoryConfig()

@@ -86,22 +86,22 @@ _SPOKEN: Final = (Right("events.k8s.io", "events", ("create", "patch")),)
 _BOUND: Final = (
     Right("", "pods/binding", ("create",)),
     Right("", "pods/status", ("patch",)),
-    Right("", "pods", ("delete",)),  # of pods that make room for one of higher priority
     Right("", "persistentvolumeclaims", ("patch", "update")),
     Right("", "persistentvolumes", ("patch", "update")),
 )
+_ENDED: Final = (Right("", "pods", ("delete",)),)  # of pods that make room for one of higher priority
 _GATED: Final = (Right("", "pods", ("patch",)), Right("", "pods/status", ("patch",)))
 _OF_MODE: Final[dict[Mode, tuple[Right, ...]]] = {
     Mode.EXTENDER: (*_SEEN, *_SPOKEN, *_GATED),
-    Mode.BINDER: (*_SEEN, *_SPOKEN, *_BOUND),
+    Mode.BINDER: (*_SEEN, *_SPOKEN, *_BOUND, *_ENDED),
     Mode.GATE: (*_SEEN, *_SPOKEN, *_GATED),
     Mode.SHADOW: _SEEN,
 }
 
 
-def rights_of(mode: Mode) -> tuple[Right, ...]:
-    """Return what a mode needs in all namespaces."""
-    return _OF_MODE[mode]
+def rights_of(mode: Mode, *, preempts: bool = True) -> tuple[Right, ...]:
+    """Return what a mode needs in all namespaces; without `preempts` it ends no pods."""
+    return tuple(right for right in _OF_MODE[mode] if preempts or right not in _ENDED)
 
 
 def lease_rights(namespace: str) -> tuple[Right, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "LogConfig",
     "LookAheadConfig",
     "Port",
+    "PreemptionConfig",
     "SchedulerConfig",
     "Section",
 ]
@@ -81,6 +82,27 @@ class SchedulerConfig(Section):
     placements_per_cycle: PositiveInt = 256
     drain_s: PositiveFloat = 20.0
     seed: int = 0
+
+
+class PreemptionConfig(Section):
+    """Whether pods of lower priority are ended for one that found no node (binder mode), and how.
+
+    Attributes:
+        percent_of_nodes, minimum_nodes: candidates are sought until there are so many, in hundredths of the
+            nodes that could help and at least; kube-scheduler's `minCandidateNodesPercentage` and
+            `minCandidateNodesAbsolute`.
+        requests: so many pods are being ended at once.
+        within_s: a pod that cannot be ended is tried again for so long.
+        first_pause_s, longest_pause_s: between tries.
+    """
+
+    enable: bool = True
+    percent_of_nodes: Annotated[int, Field(ge=0, le=100)] = 10
+    minimum_nodes: PositiveInt = 100
+    requests: PositiveInt = 16
+    within_s: PositiveFloat = 10.0
+    first_pause_s: PositiveFloat = 0.1
+    longest_pause_s: PositiveFloat = 2.0
 
 
 class ExtenderConfig(Section):

@@ -37,6 +37,7 @@ from stowplan.serve.health import Checks
 from stowplan.serve.keeping import KeptHistory
 from stowplan.serve.metrics import SchedulerMetrics
 from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
+from stowplan.serve.preemption.interface import PreemptorSettings
 from stowplan.serve.preemption.preemptor import Preemptor
 from stowplan.serve.record.answers import pod_answer, workflow_answer
 from stowplan.serve.record.recorder import DecisionRecorder
@@ -92,7 +93,8 @@ class SchedulerService:
         self.vitals = Vitals(self.metrics)
         self.history = KeptHistory(config.history)
         lease = config.lease
-        asked = rights_of(mode) + (lease_rights(lease.namespace) if lease.enable else ())
+        preempts = config.preemption.enable
+        asked = rights_of(mode, preempts=preempts) + (lease_rights(lease.namespace) if lease.enable else ())
         self.rights = RightsCheck(client, asked)
         self.feed = ClusterFeed(client, ClusterState())
         self.election = _election(config, client, self.identity)
@@ -119,7 +121,7 @@ class SchedulerService:
             statuses=statuses if is_loud else None,
             events=self._events if is_loud else None,
             decisions=self._recorder,
-            preemptor=self._preemptor(engine, statuses) if mode is Mode.BINDER else None,
+            preemptor=self._preemptor(engine, statuses) if mode is Mode.BINDER and preempts else None,
             metrics=self.metrics,
             settings=SchedulerSettings(
                 bindings=config.scheduler.bindings,
@@ -159,6 +161,7 @@ class SchedulerService:
             statuses=statuses,
             events=self._events,
             metrics=self.metrics,
+            settings=PreemptorSettings.of(self._config.preemption),
         )
 
     def _make_recorder(self, engine: Engine, setup: Setup) -> DecisionRecorder:

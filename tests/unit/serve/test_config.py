@@ -55,6 +55,20 @@ def test_all_faults_are_named_with_path_value_and_mend(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("{percent_of_nodes: 101}", "preemption.percent_of_nodes is 101"),
+        ("{minimum_nodes: 0}", "preemption.minimum_nodes is 0"),
+        ("{within_s: 0}", "preemption.within_s is 0"),
+        ("{examines_all: true}", "preemption.examines_all is not known"),
+    ],
+)
+def test_preemption_has_limits_that_make_sense(tmp_path: Path, section: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        load_config(written(tmp_path, f"preemption: {section}\n"))
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("scheduler: [", "is no YAML"),

@@ -63,6 +63,13 @@ def test_only_the_binder_may_bind_and_delete() -> None:
         assert not any(resource == "secrets" or verb == "*" for resource, verb in granted)
 
 
+def test_a_binder_that_does_not_preempt_needs_no_right_to_delete() -> None:
+    lost = set(rights_of(Mode.BINDER)) - set(rights_of(Mode.BINDER, preempts=False))
+    assert [str(right) for right in lost] == ["delete pods"]
+    for mode in set(Mode) - {Mode.BINDER}:
+        assert rights_of(mode, preempts=False) == rights_of(mode)
+
+
 def test_a_role_has_one_rule_per_resource() -> None:
     rules = cluster_role("stowplan", rights_of(Mode.BINDER))["rules"]
     names = [(rule["apiGroups"][0], rule["resources"][0]) for rule in rules]

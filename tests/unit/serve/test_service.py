@@ -14,9 +14,11 @@ from stowplan.errors import InvalidInput
 from stowplan.kube.api.client import ApiClient
 from stowplan.serve.config import Config
 from stowplan.serve.http import listening
+from stowplan.serve.preemption import Preemptor
+from stowplan.serve.rights import Right
 from stowplan.serve.scheduler.flights import Flight
 from stowplan.serve.scheduler.interface import Mode
-from stowplan.serve.sections import ExtenderConfig, LeaseConfig, SchedulerConfig
+from stowplan.serve.sections import ExtenderConfig, LeaseConfig, PreemptionConfig, SchedulerConfig
 from stowplan.serve.service import SchedulerService
 from stowplan.serve.together import Together
 from testbed.certificates import Authority, KeyPair
@@ -96,6 +98,28 @@ def test_events_give_way_to_placements_once_more_than_a_few_are_under_way(
             assert service.scheduler.under_way == service.scheduler.status.under_way == under_way
             sizes = service.metrics.registry.get_sample_value("stowplan_cache_size", {"type": "assumed_pods"})
             assert sizes == under_way
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("mode", "enable", "makes_room"),
+    [(Mode.BINDER, True, True), (Mode.BINDER, False, False), (Mode.GATE, True, False)],
+)
+def test_room_is_made_by_the_binder_if_it_may_preempt(mode: Mode, *, enable: bool, makes_room: bool) -> None:
+    config = Config(
+        scheduler=SchedulerConfig(mode=mode),
+        preemption=PreemptionConfig(enable=enable, requests=3),
+        lease=LeaseConfig(enable=False),
+    )
+
+    async def story() -> None:
+        async with made(config) as service:
+            room = service.scheduler._room
+            assert (room is not None) is makes_room
+            assert (Right("", "pods", ("delete",)) in service.rights._rights) is makes_room
+            if room is not None:
+                assert cast("Preemptor", room._preemptor)._settings.requests == 3
 
     asyncio.run(story())
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from stowplan.core.domain import ClusterState, DisruptionBudget
 from stowplan.core.preemption import SearchSettings
 from stowplan.kube.live.pod import LivePod
+from stowplan.serve.sections import PreemptionConfig
 
 __all__ = ["Cluster", "PreemptorSettings"]
 
@@ -56,3 +57,14 @@ class PreemptorSettings:
     within_s: float = 10.0
     first_pause_s: float = 0.1
     longest_pause_s: float = 2.0
+
+    @classmethod
+    def of(cls, config: PreemptionConfig) -> PreemptorSettings:
+        """Return the limits that the configuration sets."""
+        return cls(
+            SearchSettings(config.percent_of_nodes, config.minimum_nodes),
+            requests=config.requests,
+            within_s=config.within_s,
+            first_pause_s=config.first_pause_s,
+            longest_pause_s=config.longest_pause_s,
+        )
