@@ -14,6 +14,7 @@ from stowplan.kube.plan import GATE
 from stowplan.serve.config import Config, load_config
 from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.scheduler.settings import SchedulerSettings
 from stowplan.serve.sections import LookAheadConfig, SchedulerConfig
 
 
@@ -110,6 +111,17 @@ def test_the_guide_has_every_setting_with_its_default(repository: Path) -> None:
     page = (repository / "docs" / "LIVE.md").read_text(encoding="utf-8")
     for path, default in settings(load_config()):
         assert f"| `{path}` | {default} |" in page, f"docs/LIVE.md lacks {path} with its default"
+
+
+def test_the_guide_says_how_often_conditions_are_written(repository: Path) -> None:
+    page = (repository / "docs" / "LIVE.md").read_text(encoding="utf-8")
+    times = SchedulerSettings()
+    for name, said in (
+        ("status_refresh_s", f"at most every {times.status_refresh_s:g} s"),
+        ("status_counts_s", f"at most every {times.status_counts_s / 60:g} min"),
+        ("status_retry_s", f"after {times.status_retry_s:g} s"),
+    ):
+        assert f"{said} (`{name}`)" in page, f"docs/LIVE.md lacks {name}"
 
 
 def settings(config: Config) -> list[tuple[str, str]]:
