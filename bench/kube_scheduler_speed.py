@@ -13,14 +13,12 @@ the default profile, and the client's rate raised in the configuration file: by 
 How it is counted: `bench/live/speed.py`.
 """
 
-import time
 from collections.abc import Callable
 from statistics import median
 
-from bench.harness import MIN_SAMPLES_FOR_CI95, Row, median_ci95
+from bench.harness import Row, median_ci95
 from bench.live.speed import KUBE_SCHEDULER, Bed, full_queue, kube_scheduler, live
-from testbed import cluster, kwok
-from testbed.spec import ClusterSpec, FakeNodes
+from bench.live.turns import Size, fake_bed
 
 DEFAULT_BURST = 100  # requests that the default rate lets through at once
 FEW_PODS = 600
@@ -37,27 +35,19 @@ def run(*, quick: bool) -> list[Row]:
     Raises:
         MissingPrerequisite: Not root, or something else that a test cluster needs is not there.
     """
-    nodes, pods, repeats = (100, 500, 1) if quick else (1000, 5000, MIN_SAMPLES_FOR_CI95)
-    spec = ClusterSpec(fake_nodes=(FakeNodes(count=nodes, taints=()),), scheduler=None)
-    began_s = time.monotonic()
-    running = cluster.start(spec, owned=True)
-    try:
-        ready_s = time.monotonic()
-        kwok.wait_until_schedulable(running.plane, running.client)
-        schedulable_s = time.monotonic()
-        rows = _rows(Bed(running, pods), nodes, repeats)
-    finally:
-        running.down()
+    size = Size.of(quick=quick)
+    with fake_bed(size) as bed:
+        rows = _rows(bed, size)
     return [
         *rows,
         Row.exact(
-            ready_s - began_s,
+            bed.ready_s,
             name="testbed/up-fake",
-            what=f"until all nodes are ready: control plane, {nodes:,} fake nodes",
+            what=f"until all nodes are ready: control plane, {size.nodes:,} fake nodes",
             unit="s",
         ),
         Row.exact(
-            schedulable_s - began_s,
+            bed.schedulable_s,
             name="testbed/schedulable-fake",
             what="the same, until the node controller has freed all of them from the taint of new nodes",
             unit="s",
@@ -65,24 +55,23 @@ def run(*, quick: bool) -> list[Row]:
     ]
 
 
-def _rows(bed: Bed, nodes: int, repeats: int) -> list[Row]:
-    size = f"{nodes:,} fake nodes, {bed.pods:,} pods"
+def _rows(bed: Bed, size: Size) -> list[Row]:
     figures: list[tuple[Callable[[Bed], float], int, str, str]] = [
         (
             lambda bed: live(bed, kube_scheduler()),
-            repeats,
+            size.turns,
             "live",
             f"created while it runs, first creation to last binding: {size}",
         ),
         (
             lambda bed: full_queue(bed, kube_scheduler()),
-            repeats,
+            size.turns,
             "full-queue",
             f"all pods there before it starts, first to last binding: {size}",
         ),
         (
             lambda bed: full_queue(bed, kube_scheduler(), has_kubelets=False),
-            (repeats + 1) // 2,
+            (size.turns + 1) // 2,
             "full-queue-alone",
             "full queue, kwok stopped: no kubelet takes part",
         ),

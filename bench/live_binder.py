@@ -9,7 +9,7 @@ controllers take per pod is in both figures; the rows of processor time tell how
 from collections.abc import Callable
 from statistics import median
 
-from bench.harness import MIN_SAMPLES_FOR_CI95, Row, median_ci95
+from bench.harness import Row, median_ci95
 from bench.live.speed import (
     KUBE_SCHEDULER,
     STOWPLAN,
@@ -20,8 +20,7 @@ from bench.live.speed import (
     live,
     stowplan,
 )
-from testbed import cluster, kwok
-from testbed.spec import ClusterSpec, FakeNodes
+from bench.live.turns import Size, fake_bed, in_turns, rate_row
 
 Figure = Callable[[Bed, Contender], float]
 
@@ -32,13 +31,8 @@ def run(*, quick: bool) -> list[Row]:
     Raises:
         MissingPrerequisite: Not root, or something else that a test cluster needs is not there.
     """
-    nodes, pods, pairs = (100, 500, 1) if quick else (1000, 5000, MIN_SAMPLES_FOR_CI95)
-    spec = ClusterSpec(fake_nodes=(FakeNodes(count=nodes, taints=()),), scheduler=None)
-    running = cluster.start(spec, owned=True)
-    try:
-        kwok.wait_until_schedulable(running.plane, running.client)
-        bed = Bed(running, pods)
-        size = f"{nodes:,} fake nodes, {pods:,} pods"
+    size = Size.of(quick=quick)
+    with fake_bed(size) as bed:
         figures: list[tuple[str, str, Figure]] = [
             ("full-queue", f"all pods there before it starts, first to last binding: {size}", full_queue),
             (
@@ -48,35 +42,18 @@ def run(*, quick: bool) -> list[Row]:
             ),
             ("live", f"created while it runs, first creation to last binding: {size}", live),
         ]
-        rows = [_compared(bed, name, what, figure, pairs) for name, what, figure in figures]
-    finally:
-        running.down()
+        rows = [_compared(bed, name, what, figure, size.turns) for name, what, figure in figures]
     return rows + _processor_rows(bed)
 
 
-def _compared(bed: Bed, name: str, what: str, figure: Figure, pairs: int) -> Row:
+def _compared(bed: Bed, name: str, what: str, figure: Figure, turns: int) -> Row:
     contenders = [stowplan({}), kube_scheduler()]
     rates: dict[str, list[float]] = {STOWPLAN: [], KUBE_SCHEDULER: []}
-    for pair in range(pairs):
-        for contender in contenders if pair % 2 == 0 else reversed(contenders):
-            rates[contender.name].append(figure(bed, contender))
-            print(f"  {name} {pair}: {contender.name} {rates[contender.name][-1]:.1f} pods/s", flush=True)
-    ours = median_ci95(rates[STOWPLAN])
-    ratio = median_ci95(
-        [mine / theirs for mine, theirs in zip(rates[STOWPLAN], rates[KUBE_SCHEDULER], strict=True)]
-    )
-    return Row(
-        name=f"binder/{name}",
-        what=what,
-        unit="pods/s",
-        median=ours.median,
-        ci95_low=ours.low,
-        ci95_high=ours.high,
-        samples=ours.samples,
-        peer=KUBE_SCHEDULER,
-        peer_median=median(rates[KUBE_SCHEDULER]),
-        ratio=ratio.median,
-        ratio_ci95=(ratio.low, ratio.high),
+    for turn, contender in in_turns(contenders, turns):
+        rates[contender.name].append(figure(bed, contender))
+        print(f"  {name} {turn}: {contender.name} {rates[contender.name][-1]:.1f} pods/s", flush=True)
+    return rate_row(
+        rates[STOWPLAN], rates[KUBE_SCHEDULER], name=f"binder/{name}", what=what, peer=KUBE_SCHEDULER
     )
 
 

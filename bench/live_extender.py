@@ -24,11 +24,12 @@ from statistics import median
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.harness import MIN_SAMPLES_FOR_CI95, Estimate, Row, median_ci95
+from bench.harness import Estimate, Row, median_ci95
 from bench.live.speed import KUBE_SCHEDULER, Bed, Contender, TheirCounter, follow, full_queue
+from bench.live.turns import Size, fake_bed, in_turns, rate_row
 from stowplan.serve.extender.configuration import extender_entry
-from testbed import bulk, cluster, kwok
-from testbed.spec import ClusterSpec, FakeNodes, Json
+from testbed import bulk
+from testbed.spec import Json
 from testbed.stowplan import NAME, Scheduler, grant
 
 PORT = 10452
@@ -144,23 +145,15 @@ def run(*, quick: bool) -> list[Row]:
     Raises:
         MissingPrerequisite: Not root, or something else that a test cluster needs is not there.
     """
-    nodes, pods, turns = (100, 500, 1) if quick else (1000, 5000, MIN_SAMPLES_FOR_CI95)
-    spec = ClusterSpec(fake_nodes=(FakeNodes(count=nodes, taints=()),), scheduler=None)
-    running = cluster.start(spec, owned=True)
-    try:
-        kwok.wait_until_schedulable(running.plane, running.client)
-        bed = Bed(running, pods)
-        rows = _cost(bed, f"{nodes:,} fake nodes, {pods:,} pods", turns)
-        rows += _foresight(bed, nodes // 5, turns)
-    finally:
-        running.down()
-    return rows
+    size = Size.of(quick=quick)
+    with fake_bed(size) as bed:
+        return [*_cost(bed, size), *_foresight(bed, size.nodes // 5, size.turns)]
 
 
 # ---- cost ----
 
 
-def _cost(bed: Bed, size: str, turns: int) -> list[Row]:
+def _cost(bed: Bed, size: Size) -> list[Row]:
     times = {name: Times() for name in (ALONE, WITH_EXTENDER, UNBATCHED)}
     answered = Answered()
     contenders = [
@@ -169,41 +162,25 @@ def _cost(bed: Bed, size: str, turns: int) -> list[Row]:
         alone(times[UNBATCHED], is_batching=False),
     ]
     rates: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for turn in range(turns):
-        for contender in contenders if turn % 2 == 0 else reversed(contenders):
-            rates[contender.name].append(full_queue(bed, contender))
-            p99_ms = times[contender.name].p99_ms[-1]
-            print(
-                f"  {turn}: {contender.name} {rates[contender.name][-1]:.1f} pods/s, p99 {p99_ms:.1f} ms",
-                flush=True,
-            )
+    for turn, contender in in_turns(contenders, size.turns):
+        rates[contender.name].append(full_queue(bed, contender))
+        p99_ms = times[contender.name].p99_ms[-1]
+        print(
+            f"  {turn}: {contender.name} {rates[contender.name][-1]:.1f} pods/s, p99 {p99_ms:.1f} ms",
+            flush=True,
+        )
     return [*_rate_rows(rates, size), *_time_rows(times, size), *_other_rows(bed, answered)]
 
 
-def _rate_rows(rates: dict[str, list[float]], size: str) -> list[Row]:
-    ours = median_ci95(rates[WITH_EXTENDER])
+def _rate_rows(rates: dict[str, list[float]], size: Size) -> list[Row]:
     rows: list[Row] = []
     for name, other, words in (
         ("full-queue", ALONE, "kube-scheduler with the extender, all pods there before it starts"),
         ("full-queue-unbatched", UNBATCHED, "the same, beside kube-scheduler with batches switched off"),
     ):
-        pairs = list(zip(rates[WITH_EXTENDER], rates[other], strict=True))
-        ratio = median_ci95([mine / theirs for mine, theirs in pairs])
-        rows.append(
-            Row(
-                name=f"extender/{name}",
-                what=f"{words}: {size}",
-                unit="pods/s",
-                median=ours.median,
-                ci95_low=ours.low,
-                ci95_high=ours.high,
-                samples=ours.samples,
-                peer=other,
-                peer_median=median(rates[other]),
-                ratio=ratio.median,
-                ratio_ci95=(ratio.low, ratio.high),
-            )
-        )
+        ours, what = rates[WITH_EXTENDER], f"{words}: {size}"
+        rows.append(rate_row(ours, rates[other], name=f"extender/{name}", what=what, peer=other))
+        pairs = zip(ours, rates[other], strict=True)
         longer = median_ci95([100 * (theirs / mine - 1) for mine, theirs in pairs])
         rows.append(
             Row.of(
@@ -220,7 +197,7 @@ def _how(name: str) -> str:
     return "alone" if name == ALONE else name
 
 
-def _time_rows(times: dict[str, Times], size: str) -> list[Row]:
+def _time_rows(times: dict[str, Times], size: Size) -> list[Row]:
     ours, theirs = times[WITH_EXTENDER], times[ALONE]
     rows: list[Row] = []
     for quantile_name, mine_ms, others_ms in (

@@ -1,21 +1,30 @@
 """Pod events per second that the live cluster takes on one core, and the memory that it holds pods in.
 
-Beside the server of `kube_reflector` runs a process with the whole feed: reflectors of all kinds, the state,
-the pods and one listener. Twenty pods are one workflow, of one template. Status updates change what the feed
-keeps of pods that it knows; lives show pods from their creation to their end: created, bound, running,
-succeeded, deleted. The rate is events per second of the process's own processor time.
+Beside a server (`bench/live/roles.py`) runs a process with the whole feed: reflectors of all kinds, the
+state, the pods and one listener. Twenty pods are one workflow, of one template. Status updates change what
+the feed keeps of pods that it knows; lives show pods from their creation to their end: created, bound,
+running, succeeded, deleted. The rate is events per second of the process's own processor time.
 """
 
 import asyncio
 import gc
-import json
-import resource
-import subprocess
 import sys
-from time import perf_counter, process_time
+from time import perf_counter
 
 from bench.harness import Row, median_ci95
-from bench.kube_reflector import REPOSITORY, Json, Server, Template, node, pod, resident_bytes
+from bench.live.roles import (
+    EVENTS,
+    PODS_HELD,
+    Server,
+    listen,
+    measured,
+    memory,
+    memory_row,
+    play,
+    resident_bytes,
+    until_done,
+)
+from bench.live.templates import NODES_HELD, Json, Template, node, pod
 from stowplan.core.domain import ClusterState
 from stowplan.kube.api.access import Access
 from stowplan.kube.api.client import ApiClient
@@ -24,9 +33,7 @@ from stowplan.kube.live.feed import ClusterFeed
 from stowplan.kube.live.listener import ClusterChange
 from stowplan.kube.live.pod import LivePod
 
-EVENTS = 60_000
-PODS_HELD = 50_000
-NODES_HELD = 5_000
+MODULE = "bench.live_feed"
 STAGES = ("created", "bound", "running", "succeeded")
 
 
@@ -101,11 +108,8 @@ class WorkflowServer(Server):
 
 
 async def serve(pods: int, nodes: int, events: int, has_lives: int) -> None:
-    """Serve on a free port of the loopback, which is printed."""
-    server = WorkflowServer(pods, nodes, events, has_lives=bool(has_lives))
-    listening = await asyncio.start_server(server.answer, "127.0.0.1", 0)
-    print(listening.sockets[0].getsockname()[1], flush=True)
-    await listening.serve_forever()
+    """Serve pods of workflows that change, or live."""
+    await listen(WorkflowServer(pods, nodes, events, has_lives=bool(has_lives)))
 
 
 # ── what is measured ──
@@ -153,9 +157,7 @@ async def count_events(port: int, pods: int, events: int) -> Json:
         await settled(feed)
         if len(feed.state.pods) != pods:
             raise ValueError(f"{len(feed.state.pods)} pods are bound, not {pods}")
-        begin_s, cpu_s = perf_counter(), process_time()
-        await counting.is_done.wait()
-        taken = {"cpu_s": process_time() - cpu_s, "clock_s": perf_counter() - begin_s}
+        taken = await until_done(counting.is_done)
         running.cancel()
         await asyncio.wait([running])
         return taken
@@ -165,7 +167,7 @@ async def hold_cluster(port: int) -> Json:
     """List all pods and nodes and keep them; resident bytes then, at most, and before."""
     async with ApiClient(Access(server=f"http://127.0.0.1:{port}")) as client:
         feed = ClusterFeed(client, ClusterState())
-        before = resident_bytes()
+        before_bytes = resident_bytes()
         begin_s = perf_counter()
         running = asyncio.create_task(feed.run())
         await settled(feed)
@@ -175,43 +177,26 @@ async def hold_cluster(port: int) -> Json:
             "pods": len(feed.pods),
             "bound": len(feed.state.pods),
             "nodes": feed.state.node_count,
-            "bytes": resident_bytes(),
-            "most_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "before_bytes": before,
-            "listed_s": listed_s,
+            **memory(before_bytes, listed_s),
         }
         running.cancel()
         await asyncio.wait([running])
         return taken
 
 
-def measured(role: str, *, pods: int, nodes: int, events: int = 0, has_lives: bool = False) -> Json:
-    """Run one measurement against a server of its own, each in a process of its own."""
-    command = [sys.executable, "-m", "bench.live_feed"]
-    serving = [*command, "serve", *map(str, (pods, nodes, events, int(has_lives)))]
-    server = subprocess.Popen(serving, stdout=subprocess.PIPE, cwd=REPOSITORY)
-    try:
-        port = server.stdout.readline().decode().strip() if server.stdout is not None else ""
-        done = subprocess.run(
-            [*command, role, port, str(pods), str(events)], stdout=subprocess.PIPE, cwd=REPOSITORY, check=True
-        )
-    finally:
-        server.kill()
-        server.communicate()
-    return json.loads(done.stdout.splitlines()[-1])  # after what was logged
-
-
 def run(*, quick: bool = False) -> list[Row]:
     """Measure the rates several times and the memory once."""
     events, repeats, known = (2_500, 1, 500) if quick else (EVENTS, 6, 5_000)
     nodes = NODES_HELD
-    updates = [measured("events", pods=known, nodes=nodes, events=events) for _ in range(repeats)]
-    lives = [
-        measured("events", pods=known, nodes=nodes, events=events, has_lives=True) for _ in range(repeats)
-    ]
+    updates, lives = (
+        [
+            measured(MODULE, "events", served=(known, nodes, events, has_lives), asked=(known, events))
+            for _ in range(repeats)
+        ]
+        for has_lives in (0, 1)
+    )
     pods = 1_000 if quick else PODS_HELD
-    held = measured("hold", pods=pods, nodes=nodes)
-    alone = measured("hold", pods=0, nodes=nodes)
+    held, alone = (measured(MODULE, "hold", served=(count, nodes, 0, 0)) for count in (pods, 0))
     if (held["pods"], held["nodes"]) != (pods, nodes):
         raise ValueError(f"{held} is held, not {pods} pods and {nodes} nodes")
     return [
@@ -236,27 +221,13 @@ def run(*, quick: bool = False) -> list[Row]:
             unit="B",
             note="reflector, pods and state together",
         ),
-        Row.exact(
-            held["bytes"] / 1e6,
+        memory_row(
+            held,
             name="live/memory",
             what=f"resident memory of a process that holds {pods:,} pods and {nodes:,} nodes in a state",
-            unit="MB",
-            note=f"at most {held['most_bytes'] / 1e6:.0f} MB; {held['before_bytes'] / 1e6:.0f} MB before; "
-            f"all listed in {held['listed_s']:.1f} s",
         ),
     ]
 
 
-def main(role: str, *numbers: str) -> None:
-    """Play one of the three roles."""
-    match role:
-        case "serve":
-            asyncio.run(serve(*map(int, numbers)))
-        case "events":
-            print(json.dumps(asyncio.run(count_events(*map(int, numbers)))))
-        case _:
-            print(json.dumps(asyncio.run(hold_cluster(int(numbers[0])))))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    play({"serve": serve, "events": count_events, "hold": hold_cluster}, sys.argv[1:])
