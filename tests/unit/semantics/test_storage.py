@@ -169,10 +169,21 @@ def test_the_same_reading_twice_counts_once() -> None:
     assert state.reached == (2,)
 
 
+def test_a_clock_that_was_set_back_does_not_freeze_the_level() -> None:
+    state = LevelState(level=0, last_s=90_000.0, reached=(2, 2), held=(2, 2))
+    late = next_level(state, awaited(0.06, 89_980.0), AWS, STEPS)
+    assert late is state
+    for number, level in enumerate([0, 0, 2]):
+        state = next_level(state, awaited(0.06, 100.0 + 5.0 * number), AWS, STEPS)
+        assert state.level == level
+
+
 def test_the_level_as_a_value() -> None:
-    assert level_value(LevelState(), 10.0).quality is Quality.MISSING
+    assert level_value(LevelState(), AWS, 10.0).quality is Quality.MISSING
     state = LevelState(level=2, last_s=100.0, reached=(2, 2, 2), held=(2, 2, 2))
-    fresh, old = level_value(state, 105.0), level_value(state, 200.0)
+    fresh, old = level_value(state, AWS, 105.0), level_value(state, AWS, 200.0)
+    assert not fresh.reason
+    assert "'my-ceph' has no bounds" in level_value(state, levels_of("my-ceph"), 105.0).reason
     assert fresh.known == 2.0
     assert old.quality is Quality.STALE
     assert storage_weight(fresh, STEPS).known == STEPS.weights[2]

@@ -159,9 +159,9 @@ class _Completion:
             by_name = is_open & ~self.evidence(group) & (labelled == level)
             self.fill(by_name, np.int8(level), Origin.LABELLED)
             is_open &= ~by_name
-        lower = np.tril_indices(self.found.node_count, -1)
-        self.classes[lower] = self.classes.T[lower]
-        self.origins[lower] = self.origins.T[lower]
+        # Below the diagonal nothing was filled in, and unknown is the least.
+        self.classes = np.maximum(self.classes, self.classes.T)
+        self.origins = np.maximum(self.origins, self.origins.T)
 
     def fill(self, where: NDArray[np.bool_], level: np.int8, origin: Origin) -> None:
         self.classes[where] = level

@@ -97,7 +97,9 @@ class LevelState:
 def next_level(state: LevelState, reading: Value, levels: StorageLevels, rule: LevelRule) -> LevelState:
     """Return the state after one reading of await; the same state when the reading does not count.
 
-    A reading that is not younger than the last one is the same reading again, and does not count.
+    A reading that is not younger than the last one is the same reading again, or a late one, and does not
+    count. One that is older by more than the longest gap was taken after a clock was set back: counting
+    starts anew with it.
 
     Raises:
         InvalidInput: the value is not an await.
@@ -105,10 +107,10 @@ def next_level(state: LevelState, reading: Value, levels: StorageLevels, rule: L
     if reading.quantity != AWAIT:
         raise InvalidInput(f"a storage level follows from {AWAIT}, not from {reading.quantity}")
     await_s, time_s = reading.known, reading.measured_s
-    if await_s is None or time_s is None or time_s <= state.last_s:
+    if await_s is None or time_s is None or 0.0 <= state.last_s - time_s <= rule.longest_gap_s:
         return state
     keep = max(rule.readings_up, rule.readings_down)
-    in_a_row = time_s - state.last_s <= rule.longest_gap_s
+    in_a_row = 0.0 < time_s - state.last_s <= rule.longest_gap_s
     reached = ((*state.reached, levels.level(await_s)) if in_a_row else (levels.level(await_s),))[-keep:]
     now_held = levels.level(await_s, rule.release)
     held = ((*state.held, now_held) if in_a_row else (now_held,))[-keep:]
@@ -120,14 +122,19 @@ def next_level(state: LevelState, reading: Value, levels: StorageLevels, rule: L
     return replace(state, level=level, last_s=time_s, source=reading.source, reached=reached, held=held)
 
 
-def level_value(state: LevelState, now_s: float) -> Value:
-    """Return the level as a value at `now_s`: missing before three readings, stale after a long gap."""
+def level_value(state: LevelState, levels: StorageLevels, now_s: float) -> Value:
+    """Return the level as a value at `now_s`: missing before three readings, stale after a long gap.
+
+    The reason of a present one says when the default's bounds stand in for those of its platform.
+    """
     if state.level == UNKNOWN_LEVEL:
         count = len(state.reached)
         reason = f"{count} readings of await in a row are too few for a level"
         measured_s = state.last_s if math.isfinite(state.last_s) else None
         return missing("storage_level", reason, source=state.source, measured_s=measured_s).at(now_s)
-    value = measured("storage_level", float(state.level), source=state.source, measured_s=state.last_s)
+    flag = f"platform {levels.platform!r} has no bounds of its own" if levels.is_default else ""
+    level = float(state.level)
+    value = measured("storage_level", level, source=state.source, measured_s=state.last_s, reason=flag)
     return value.at(now_s)
 
 
