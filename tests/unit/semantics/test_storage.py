@@ -167,6 +167,9 @@ def test_the_same_reading_twice_counts_once() -> None:
         state = next_level(state, awaited(0.06, 5.0), AWS, STEPS)
     assert state.level == UNKNOWN_LEVEL
     assert state.reached == (2,)
+    for time_s in (10.0, 10.0, 15.0):
+        state = next_level(state, awaited(0.06, time_s), AWS, STEPS)
+    assert state.level == 2
 
 
 def test_a_clock_that_was_set_back_does_not_freeze_the_level() -> None:
