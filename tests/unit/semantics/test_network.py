@@ -220,8 +220,9 @@ def test_a_node_with_a_wrong_zone_label_is_found_where_it_is() -> None:
     net = network(zones=2, racks=1, nodes=8)
     flat = (250e-6, 250e-6, 900e-6, 900e-6)
     lying = NamedPlaces(zones=np.where(np.arange(net.size) == 0, 1, net.zones), racks=np.full(net.size, -1))
-    estimates = estimated(net, share=0.5, bases_s=flat)
+    estimates = estimated(net, share=0.25, bases_s=flat)
     result = estimate_distances(estimates, places=lying, rule=MODES)
+    assert Origin.LINKED in result.origins[0, 8:]
     assert (result.classes[0, 1:8] == DistanceClass.SAME_ZONE).all()
     assert (result.classes[0, 8:] == DistanceClass.OTHER_ZONE).all()
     misleading = misleading_pairs(estimates, lying, rule=MODES)
@@ -231,6 +232,32 @@ def test_a_node_with_a_wrong_zone_label_is_found_where_it_is() -> None:
     assert (misleading.claimed == DistanceClass.SAME_ZONE).all()
     assert (np.diff(misleading.excess) <= 0.0).all()
     assert misleading.excess[-1] == pytest.approx(3.6, rel=0.2)
+
+
+def test_one_wrong_near_pair_does_not_merge_two_zones() -> None:
+    net = network(zones=2, racks=1, nodes=6)
+    pairs = [
+        (one, other) for one in range(12) for other in range(one) if (one, other) not in {(7, 1), (3, 2)}
+    ]
+    rows = [(one, other, 250e-6 if (one < 6) == (other < 6) else 900e-6) for one, other in pairs]
+    wrong = estimate_rtt(samples(*rows, (6, 0, 250e-6)), 12, now_s=NOW_S)
+    only_zones = NamedPlaces(zones=net.zones, racks=np.full(12, -1))
+    result = estimate_distances(wrong, places=only_zones, rule=MODES)
+    assert result.classes[6, 0] == DistanceClass.SAME_ZONE  # what was measured stands
+    assert result.classes[7, 1] == DistanceClass.OTHER_ZONE
+    assert result.classes[3, 2] == DistanceClass.SAME_ZONE
+    blind = estimate_distances(wrong, rule=MODES)
+    assert blind.classes[7, 1] == blind.classes[7, 2]  # without labels rather too far than too near
+
+
+def test_racks_may_be_numbered_anew_in_every_zone() -> None:
+    places = NamedPlaces(zones=np.array([0, 0, 1, -1]), racks=np.array([0, 0, 0, 0]))
+    first, second = np.array([0, 0, 0]), np.array([1, 2, 3])
+    assert places.claimed(first, second).tolist() == [
+        DistanceClass.SAME_RACK,
+        DistanceClass.OTHER_ZONE,
+        DistanceClass.SAME_RACK,
+    ]
 
 
 def test_racks_of_one_zone_that_differ_by_eight_mislead() -> None:

@@ -7,7 +7,7 @@
    zone), so at each class, nearest first, nodes linked by measured pairs of that class or nearer form groups.
    Two nodes of one group are that near. Two nodes of different groups between which some pair was measured
    are farther, for that pair was. Where nothing was measured between their groups, the class that pairs with
-   the same labels mostly have decides. A group whose own measured pairs mostly disagree is not used.
+   the same labels mostly have decides; so it does within a group whose own measured pairs mostly disagree.
 4. What is left is unknown.
 
 Every cell says whether it was measured, linked, taken from labels, or is unknown.
@@ -153,10 +153,11 @@ class _Completion:
         is_open = np.triu(self.classes == UNKNOWN_DISTANCE, 1)
         for level in _BETWEEN_NODES:
             group, is_sound = self.grouped(level)
-            together = is_open & is_sound[:, None] & (group[:, None] == group[None, :])
+            is_one = group[:, None] == group[None, :]
+            together = is_open & is_one & is_sound[:, None]
             self.fill(together, np.int8(level), Origin.LINKED)
             is_open &= ~together
-            by_name = is_open & ~self.evidence(group) & (labelled == level)
+            by_name = is_open & (labelled == level) & (is_one | ~self.evidence(group))
             self.fill(by_name, np.int8(level), Origin.LABELLED)
             is_open &= ~by_name
         # Below the diagonal nothing was filled in, and unknown is the least.
