@@ -6,6 +6,7 @@ the skips by reason, so that a green run cannot hide what it did not look at.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +21,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start, also where these tests were started with `&`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

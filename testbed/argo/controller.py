@@ -23,17 +23,21 @@ METRICS_PORT = 9090  # the default
 RESTARTED = "testbed: the controller ended"
 RESTART_PAUSE_S = "1"
 
-# A crash of the controller must not end the loop, and the loop's end must not leave the controller.
+# A crash of the controller must not end the loop, and the loop's end must not leave the controller. It is told
+# to end until it has: one that is just being started loses the first signal between fork and exec.
 # Its arguments: the seconds between end and start, the program, the program's arguments.
 LOOP = f"""
 pause_s=$1; shift
-trap '[ -z "$child" ] || kill "$child"; wait; exit 0' TERM
-while :; do
+trap 'stop=1; [ -z "$child" ] || kill "$child"' TERM
+while [ -z "$stop" ]; do
   "$@" & child=$!
-  wait "$child"; code=$?; child=
+  [ -n "$stop" ] || wait "$child"; code=$?
+  [ -z "$stop" ] || break
+  child=
   echo "{RESTARTED} with exit code $code; it is started again"
   sleep "$pause_s"
 done
+while [ -n "$child" ] && kill "$child" 2> /dev/null; do sleep 0.1; done
 """
 
 
