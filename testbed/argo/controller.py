@@ -23,8 +23,8 @@ METRICS_PORT = 9090  # the default
 RESTARTED = "testbed: the controller ended"
 RESTART_PAUSE_S = "1"
 
-# A crash of the controller must not end the loop, and the loop's end must not leave the controller. It is told
-# to end until it has: one that is just being started loses the first signal between fork and exec.
+# A crash of the controller must not end the loop, and the loop's end must not leave the controller: it is
+# told to end until it has. One that is just being started loses the first signal between fork and exec.
 # Its arguments: the seconds between end and start, the program, the program's arguments.
 LOOP = f"""
 pause_s=$1; shift
