@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from . import types as types
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

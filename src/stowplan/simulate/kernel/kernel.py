@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stowplan.core.physics.handles import handle_of
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Resource
 from stowplan.errors import InvalidInput, StateConflict
@@ -42,7 +43,6 @@ from stowplan.simulate.kernel.state import (
 )
 from stowplan.simulate.kernel.tables import KernelNodes, KernelSchedule, TaskStarts
 from stowplan.simulate.kernel.validate import validate_state
-from stowplan.simulate.kernel.views import handle_of
 
 __all__ = ["FluidKernel", "KernelStatistics"]
 

@@ -1,22 +1,13 @@
-"""How compiled code reaches the tables: one small array of addresses instead of two dozen arrays.
-
-A compiled function that takes an array unpacks seven numbers, and numba compiles every function with all it
-calls: handing the whole `State` from function to function took a minute to compile. A handle is one array:
-address, length and width of each table. A view made of it owns nothing and costs nothing. Whoever makes a
-handle keeps the arrays alive and makes a new one when an array is replaced (`FluidKernel`).
-"""
+"""How compiled code reaches the tables of the kernel: views of `State` behind one handle."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import carray
 from numpy.typing import NDArray
 
 from stowplan.core.physics.compile import inner
+from stowplan.core.physics.handles import Handle, pointer
 from stowplan.simulate.kernel.state import (
     CHANGE_DTYPE,
     COUNTER_DTYPE,
@@ -28,7 +19,6 @@ from stowplan.simulate.kernel.state import (
     PHASE_DTYPE,
     SLOT_DTYPE,
     TASK_DTYPE,
-    State,
 )
 
 __all__ = [
@@ -38,7 +28,6 @@ __all__ = [
     "events_of",
     "first_phase_of",
     "gpu_curve_of",
-    "handle_of",
     "heap_item_of",
     "heap_place_of",
     "heap_time_of",
@@ -61,177 +50,155 @@ __all__ = [
     "tasks_of",
 ]
 
-Handle: TypeAlias = NDArray[np.int64]
-"""(3 · tables,) address, length and width of each table of `State`, in its order."""
-
 _FLOAT = np.dtype("f8")
 _WHOLE = np.dtype("i8")
-
-
-def handle_of(state: State) -> Handle:
-    """Make the handle of `state`; it is good for as long as these very arrays live."""
-    numbers: list[int] = []
-    for table in state:
-        width = table.shape[1] if table.ndim == 2 else 1
-        numbers += [table.ctypes.data, table.shape[0], width]
-    return np.array(numbers, np.int64)
-
-
-@intrinsic
-def _pointer(_context: Any, address: Any) -> Any:  # noqa: ANN401 (numba's insides have no types)
-    """Take a number for an address."""
-
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(address), generate
 
 
 @inner
 def nodes_of(handle: Handle) -> NDArray[np.void]:
     """View `State.nodes`."""
-    return carray(_pointer(handle[0]), (handle[1],), NODE_DTYPE)
+    return carray(pointer(handle[0]), (handle[1],), NODE_DTYPE)
 
 
 @inner
 def slots_of(handle: Handle) -> NDArray[np.void]:
     """View `State.slots`."""
-    return carray(_pointer(handle[3]), (handle[4], handle[5]), SLOT_DTYPE)
+    return carray(pointer(handle[3]), (handle[4], handle[5]), SLOT_DTYPE)
 
 
 @inner
 def tasks_of(handle: Handle) -> NDArray[np.void]:
     """View `State.tasks`."""
-    return carray(_pointer(handle[6]), (handle[7],), TASK_DTYPE)
+    return carray(pointer(handle[6]), (handle[7],), TASK_DTYPE)
 
 
 @inner
 def nets_of(handle: Handle) -> NDArray[np.void]:
     """View `State.nets`."""
-    return carray(_pointer(handle[9]), (handle[10],), NET_DTYPE)
+    return carray(pointer(handle[9]), (handle[10],), NET_DTYPE)
 
 
 @inner
 def links_of(handle: Handle) -> NDArray[np.void]:
     """View `State.links`."""
-    return carray(_pointer(handle[12]), (handle[13],), LINK_DTYPE)
+    return carray(pointer(handle[12]), (handle[13],), LINK_DTYPE)
 
 
 @inner
 def pairs_of(handle: Handle) -> NDArray[np.void]:
     """View `State.pairs`."""
-    return carray(_pointer(handle[15]), (handle[16],), PAIR_DTYPE)
+    return carray(pointer(handle[15]), (handle[16],), PAIR_DTYPE)
 
 
 @inner
 def pair_table_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.pair_table`."""
-    return carray(_pointer(handle[18]), (handle[19],), _WHOLE)
+    return carray(pointer(handle[18]), (handle[19],), _WHOLE)
 
 
 @inner
 def own_links_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.own_links`."""
-    return carray(_pointer(handle[21]), (handle[22], handle[23]), _WHOLE)
+    return carray(pointer(handle[21]), (handle[22], handle[23]), _WHOLE)
 
 
 @inner
 def phases_of(handle: Handle) -> NDArray[np.void]:
     """View `State.phases`."""
-    return carray(_pointer(handle[24]), (handle[25],), PHASE_DTYPE)
+    return carray(pointer(handle[24]), (handle[25],), PHASE_DTYPE)
 
 
 @inner
 def first_phase_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.first_phase`."""
-    return carray(_pointer(handle[27]), (handle[28],), _WHOLE)
+    return carray(pointer(handle[27]), (handle[28],), _WHOLE)
 
 
 @inner
 def changes_of(handle: Handle) -> NDArray[np.void]:
     """View `State.changes`."""
-    return carray(_pointer(handle[30]), (handle[31],), CHANGE_DTYPE)
+    return carray(pointer(handle[30]), (handle[31],), CHANGE_DTYPE)
 
 
 @inner
 def heap_time_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.heap_time`."""
-    return carray(_pointer(handle[33]), (handle[34],), _FLOAT)
+    return carray(pointer(handle[33]), (handle[34],), _FLOAT)
 
 
 @inner
 def heap_item_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.heap_item`."""
-    return carray(_pointer(handle[36]), (handle[37],), _WHOLE)
+    return carray(pointer(handle[36]), (handle[37],), _WHOLE)
 
 
 @inner
 def heap_place_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.heap_place`."""
-    return carray(_pointer(handle[39]), (handle[40],), _WHOLE)
+    return carray(pointer(handle[39]), (handle[40],), _WHOLE)
 
 
 @inner
 def start_time_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.start_time`."""
-    return carray(_pointer(handle[42]), (handle[43],), _FLOAT)
+    return carray(pointer(handle[42]), (handle[43],), _FLOAT)
 
 
 @inner
 def start_task_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.start_task`."""
-    return carray(_pointer(handle[45]), (handle[46],), _WHOLE)
+    return carray(pointer(handle[45]), (handle[46],), _WHOLE)
 
 
 @inner
 def node_queue_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.node_queue`."""
-    return carray(_pointer(handle[48]), (handle[49],), _WHOLE)
+    return carray(pointer(handle[48]), (handle[49],), _WHOLE)
 
 
 @inner
 def link_queue_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.link_queue`."""
-    return carray(_pointer(handle[51]), (handle[52],), _WHOLE)
+    return carray(pointer(handle[51]), (handle[52],), _WHOLE)
 
 
 @inner
 def events_of(handle: Handle) -> NDArray[np.void]:
     """View `State.events`."""
-    return carray(_pointer(handle[54]), (handle[55],), EVENT_DTYPE)
+    return carray(pointer(handle[54]), (handle[55],), EVENT_DTYPE)
 
 
 @inner
 def scratch_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.scratch`."""
-    return carray(_pointer(handle[57]), (handle[58], handle[59]), _FLOAT)
+    return carray(pointer(handle[57]), (handle[58], handle[59]), _FLOAT)
 
 
 @inner
 def scratch_whole_of(handle: Handle) -> NDArray[np.int64]:
     """View `State.scratch_whole`."""
-    return carray(_pointer(handle[60]), (handle[61], handle[62]), _WHOLE)
+    return carray(pointer(handle[60]), (handle[61], handle[62]), _WHOLE)
 
 
 @inner
 def matrix_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.matrix`."""
-    return carray(_pointer(handle[63]), (handle[64],), _FLOAT)
+    return carray(pointer(handle[63]), (handle[64],), _FLOAT)
 
 
 @inner
 def laws_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.laws`."""
-    return carray(_pointer(handle[66]), (handle[67],), _FLOAT)
+    return carray(pointer(handle[66]), (handle[67],), _FLOAT)
 
 
 @inner
 def gpu_curve_of(handle: Handle) -> NDArray[np.float64]:
     """View `State.gpu_curve`."""
-    return carray(_pointer(handle[69]), (handle[70], handle[71]), _FLOAT)
+    return carray(pointer(handle[69]), (handle[70], handle[71]), _FLOAT)
 
 
 @inner
 def counters_of(handle: Handle) -> NDArray[np.void]:
     """View `State.counters`."""
-    return carray(_pointer(handle[72]), (handle[73],), COUNTER_DTYPE)
+    return carray(pointer(handle[72]), (handle[73],), COUNTER_DTYPE)

@@ -24,21 +24,51 @@ from stowplan.simulate.files import file_stem, parse_json
 from stowplan.simulate.work_rules import pod_shape
 from stowplan.simulate.workloads.model import Submission, Workload
 
-__all__ = ["DEFAULT_EXECUTORS", "parse"]
+__all__ = ["DEFAULT_EXECUTORS", "Query", "Stage", "parse", "read_queries"]
 
 DEFAULT_EXECUTORS: Final = 8
 _EXECUTOR_MEMORY_BYTES: Final = 1 << 30
 
 
-class _Stage(msgspec.Struct):
+class Stage(msgspec.Struct):
+    """Measured task durations of a stage in milliseconds, by wave, then by number of executors."""
+
     first_wave: dict[str, list[float]]
     rest_wave: dict[str, list[float]]
     fresh_durations: dict[str, list[float]]
 
 
-class _Query(msgspec.Struct):
+class Query(msgspec.Struct):
+    """The stages of a query: which come before which (row before column), and their durations by number."""
+
     adjacency: list[list[float]]
-    task_durations: dict[str, _Stage]
+    task_durations: dict[str, Stage]
+
+
+def read_queries(text: str, name: str) -> dict[str, dict[str, Query]]:
+    """Return the queries of each scale, in the order of the file; `name` is the file in messages.
+
+    Raises:
+        InvalidFile: not JSON, not of this form, or a query without durations of each of its stages.
+    """
+    try:
+        scales = msgspec.convert(parse_json(text, name), dict[str, dict[str, Query]], strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidFile(f"{name}: is not a collection of TPC-H stages: {error}") from None
+    for scale, queries in scales.items():
+        for number, query in queries.items():
+            size = len(query.adjacency)
+            if sorted(query.task_durations, key=_stage_number) != [str(stage) for stage in range(size)]:
+                raise InvalidFile(
+                    f"{name}: tpch-{scale}-q{number} has {size} stages but durations of "
+                    f"{len(query.task_durations)}"
+                )
+            for row in query.adjacency:
+                if len(row) != size:
+                    raise InvalidFile(
+                        f"{name}: tpch-{scale}-q{number} has an adjacency row of {len(row)} for {size} stages"
+                    )
+    return scales
 
 
 def parse(text: str, name: str, *, executors: int = DEFAULT_EXECUTORS) -> Workload:
@@ -51,12 +81,8 @@ def parse(text: str, name: str, *, executors: int = DEFAULT_EXECUTORS) -> Worklo
     """
     if executors < 1:
         raise InvalidInput(f"{executors} executors; ask for at least 1")
-    try:
-        scales = msgspec.convert(parse_json(text, name), dict[str, dict[str, _Query]], strict=True)
-    except msgspec.ValidationError as error:
-        raise InvalidFile(f"{name}: is not a collection of TPC-H stages: {error}") from None
     submissions: list[Submission] = []
-    for scale, queries in scales.items():
+    for scale, queries in read_queries(text, name).items():
         for number, query in queries.items():
             submissions.append(Submission(0.0, _workflow(f"tpch-{scale}-q{number}", query, executors, name)))
     notes = (
@@ -66,14 +92,9 @@ def parse(text: str, name: str, *, executors: int = DEFAULT_EXECUTORS) -> Worklo
     return Workload(file_stem(name), tuple(submissions), source=name, notes=notes)
 
 
-def _workflow(workflow_name: str, query: _Query, executors: int, name: str) -> Workflow:
-    size = len(query.adjacency)
-    if sorted(query.task_durations, key=_stage_number) != [str(stage) for stage in range(size)]:
-        raise InvalidFile(
-            f"{name}: {workflow_name} has {size} stages but durations of {len(query.task_durations)}"
-        )
+def _workflow(workflow_name: str, query: Query, executors: int, name: str) -> Workflow:
     tasks: list[Task] = []
-    for stage in range(size):
+    for stage in range(len(query.adjacency)):
         gang, seconds = _gang(
             query.task_durations[str(stage)], executors, f"{name}: {workflow_name} stage {stage}"
         )
@@ -87,8 +108,6 @@ def _workflow(workflow_name: str, query: _Query, executors: int, name: str) -> W
         tasks.append(Task(f"stage-{stage}", shape, work, seconds, template=f"{workflow_name}/stage-{stage}"))
     edges: list[tuple[str, str]] = []
     for parent, row in enumerate(query.adjacency):
-        if len(row) != size:
-            raise InvalidFile(f"{name}: {workflow_name} has an adjacency row of {len(row)} for {size} stages")
         edges.extend((f"stage-{parent}", f"stage-{child}") for child, there in enumerate(row) if there)
     return Workflow(workflow_name, tuple(tasks), tuple(edges), family=workflow_name.rsplit("-", 1)[-1])
 
@@ -97,7 +116,7 @@ def _stage_number(key: str) -> int:
     return int(key) if key.isdecimal() else -1
 
 
-def _gang(stage: _Stage, executors: int, where: str) -> tuple[int, float]:
+def _gang(stage: Stage, executors: int, where: str) -> tuple[int, float]:
     """Return the executors that a stage uses and its seconds on them."""
     levels = sorted(int(level) for level in stage.first_wave if stage.first_wave[level])
     if not levels:
