@@ -274,6 +274,14 @@ def test_racks_of_one_zone_that_differ_by_eight_mislead() -> None:
         misleading_pairs(estimates, told, rule=MODES, excess=1.0)
 
 
+def test_one_pair_that_is_oddly_near_promises_nothing_for_the_others() -> None:
+    random = np.random.default_rng(4)
+    pairs = [(one, other) for one in range(20) for other in range(one)]
+    rows = [(one, other, 300e-6 * random.uniform(0.9, 1.1)) for one, other in pairs[1:]]
+    odd = estimate_rtt(samples((1, 0, 5e-6), *rows), 20, now_s=NOW_S)
+    assert misleading_pairs(odd, names_of(20), rule=MODES).first.size == 0
+
+
 def test_labels_of_another_cluster_are_refused() -> None:
     estimates = estimated(network())
     with pytest.raises(InvalidInput, match="there are 30 nodes"):

@@ -175,6 +175,7 @@ def test_the_same_distribution_is_stable() -> None:
     [
         (drawn(2000, mean=3.4), DriftVerdict.WATCH, "mean moved"),
         (drawn(2000, mean=7.0), DriftVerdict.DRIFTED, "mean moved"),
+        (drawn(2000, mean=-3.0), DriftVerdict.DRIFTED, "mean moved"),
         (drawn(2000, spread=9.0), DriftVerdict.DRIFTED, "variance changed"),
         (drawn(2000, spread=1.0), DriftVerdict.DRIFTED, "variance changed"),
         (
