@@ -9,7 +9,6 @@ import pytest
 
 from stowplan.core.constraints import (
     compiled,
-    interpod,
     matching,
     node_filters,
     requests,
@@ -20,8 +19,9 @@ from stowplan.core.constraints import (
     volume_use,
     volume_zone,
 )
-from stowplan.core.constraints.filter import RowTrial
 from stowplan.core.constraints.interpod import InterPodAffinity
+from stowplan.core.constraints.relation_trial import RelationTrial
+from stowplan.core.constraints.trial import RowTrial, Trial
 from stowplan.core.domain import DisruptionBudget, LabelSelector, Operator, Requirement, TaintEffect
 from stowplan.core.policy.kube import preferences
 from stowplan.core.preemption import BudgetBook, choice
@@ -84,7 +84,7 @@ def everywhere_room() -> AbstractContextManager[object]:
     return patch.dict(storage.STORAGE_READERS, wrong)
 
 
-def unmoved(trial: type[RowTrial]) -> Fault:
+def unmoved(trial: type[RowTrial | Trial]) -> Fault:
     return lambda: patch.object(trial, "count", lambda *_: None)
 
 
@@ -137,7 +137,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "budgets do not matter": (
         "preemption",
-        lambda: patch.object(BudgetBook, "split", lambda _, pods: ([], list(pods))),
+        lambda: patch.object(BudgetBook, "_covering_budgets", lambda *_: ()),
     ),
     "disrupted pods count again": (
         "preemption",
@@ -174,7 +174,7 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "disks stay mounted": ("preemption", unmoved(volume_use._UseTrial)),
     "volumes stay attached": ("preemption", unmoved(volume_limits._VolumesTrial)),
     "domains stay full": ("preemption", unmoved(spread._SpreadTrial)),
-    "related pods stay": ("preemption", unmoved(interpod._RelationTrial)),
+    "related pods stay": ("preemption", unmoved(RelationTrial)),
     "small images count": ("scores", lambda: patch.object(preferences, "_FEWEST_IMAGE_BYTES", 0)),
 }
 

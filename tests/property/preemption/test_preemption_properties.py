@@ -1,9 +1,12 @@
 """What holds of every search, whatever the cluster: checked on a state with the victims really gone."""
 
+import math
 from random import Random
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters, Verdict
 from stowplan.core.domain import (
@@ -21,7 +24,14 @@ from stowplan.core.domain import (
     SpreadConstraint,
     WhenUnsatisfiable,
 )
-from stowplan.core.preemption import SearchSettings, preference, search
+from stowplan.core.preemption import (
+    BudgetBook,
+    Candidate,
+    SearchSettings,
+    preference,
+    search,
+    select_victims,
+)
 
 APPS = ["a", "b", "c"]
 EVERYWHERE = SearchSettings(examines_all=True)
@@ -133,16 +143,32 @@ def test_a_trial_agrees_with_the_state_that_it_stands_for(
     state: ClusterState, shape: PodShape, data: st.DataObject
 ) -> None:
     compiled = CompiledFilters(state, shape)
-    row = state.row(data.draw(st.sampled_from([name for name, _ in state.rows()])))
-    there = list(state.pods_on[row].values())
-    trial = compiled.trial(row)
+    rows = np.array([row for _, row in state.rows()])
+    place = data.draw(st.integers(0, len(rows) - 1))
+    row, places = rows[place], np.array([place])
+    trial = compiled.trial(rows)
     changed = state.copy()
-    for pod in data.draw(st.permutations(there)):
+    for number in data.draw(st.permutations(trial.present[trial.pods.places == place].tolist())):
         if data.draw(st.booleans()):
-            trial.remove(pod)
+            pod = trial.pods.pods[number]
+            trial.remove(np.array([number]))
             changed.apply(PodRemoved(pod.key))
             if data.draw(st.booleans()):
-                trial.restore(pod)
+                trial.restore(np.array([number]))
                 changed.apply(PodBound(pod, state.node(row).name))
-        is_accepted = trial.verdict() is Verdict.ACCEPTS
+        is_accepted = trial.verdicts(places)[0] == Verdict.ACCEPTS
         assert is_accepted == bool(CompiledFilters(changed, shape).feasible[row])
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), shapes(), budgets, times)
+def test_nodes_that_are_tried_together_are_told_what_each_is_told_alone(
+    state: ClusterState, shape: PodShape, limits: list[DisruptionBudget], started: dict[str, float]
+) -> None:
+    compiled, book = CompiledFilters(state, shape), BudgetBook(limits)
+    rows = np.array([row for _, row in state.rows()])
+
+    def told(rows: NDArray[np.intp]) -> list[Candidate | None]:
+        return select_victims(state, compiled, rows, book, lambda key: started.get(key, math.inf))
+
+    assert told(rows) == [one for row in rows for one in told(np.array([row]))]

@@ -12,17 +12,18 @@ refuse node for node what its plugins refuse. Where they can differ:
 """
 
 from stowplan.core.constraints.compiled import CompiledFilters
-from stowplan.core.constraints.filter import FILTERS, Verdict
+from stowplan.core.constraints.filter import FILTERS
 from stowplan.core.constraints.requests import Container, PodRequests, effective_requests
 from stowplan.core.constraints.rules import NO_RULES, Rule, RuleTable
-from stowplan.core.constraints.trial import NodeTrial
+from stowplan.core.constraints.trial import MovingPods, NodesOnTrial, Verdict
 
 __all__ = [
     "FILTERS",
     "NO_RULES",
     "CompiledFilters",
     "Container",
-    "NodeTrial",
+    "MovingPods",
+    "NodesOnTrial",
     "PodRequests",
     "Rule",
     "RuleTable",

@@ -17,11 +17,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, Verdict, bit_of
+from stowplan.core.constraints.beside import bits_beside
+from stowplan.core.constraints.filter import ALL_ROWS, FILTERS, NO_ROWS, NodeFilter, bit_of
 from stowplan.core.constraints.journal import ChangeBatch, journal_of
 from stowplan.core.constraints.needed import filters_for
 from stowplan.core.constraints.rules import NO_RULES, RuleTable
-from stowplan.core.constraints.trial import NodeTrial
+from stowplan.core.constraints.trial import MovingPods, NodesOnTrial, Verdict
 from stowplan.core.constraints.volume_binding import VolumeBinding
 from stowplan.core.domain import (
     BoundPod,
@@ -143,9 +144,25 @@ class CompiledFilters:
                 )
         return None
 
-    def trial(self, row: int) -> NodeTrial:
-        """Return the node of a row on trial: what would the filters say with other pods on it?"""
-        return NodeTrial([one.trial(row) for _, one in self._filters], self._nominated_for(row))
+    def trial(self, rows: NDArray[np.intp]) -> NodesOnTrial:
+        """Return the nodes of some rows on trial: what would the filters say with other pods on them?
+
+        Args:
+            rows: none of them twice, shape (places,); the filters must be caught up with the state.
+        """
+        numbers: list[int] = rows.tolist()
+        there = [self._state.pods_on[row] for row in numbers]
+        pods = [pod for those in there for pod in those.values()]
+        places = np.repeat(np.arange(len(rows)), [len(those) for those in there])
+        present = len(pods)
+        if self._beside:
+            beside = np.flatnonzero(np.isin(rows, list(self._beside)))
+            nominated = [self._nominated_for(row) for row in rows[beside].tolist()]
+            pods += [pod for those in nominated for pod in those]
+            places = np.append(places, np.repeat(beside, [len(those) for those in nominated]))
+        moving = MovingPods(pods, places)
+        trials = [one.trial(rows, moving) for _, one in self._filters]
+        return NodesOnTrial([one for one in trials if one is not None], moving, present)
 
     def yielding(self) -> NDArray[np.bool_]:
         """Tell which rows refuse the pod but could accept it with fewer pods on them, shape (capacity,).
@@ -163,9 +180,9 @@ class CompiledFilters:
                 could = one.yielding()
                 if could is not None:
                     yields |= mine & could
-        for row, bits in self._beside.items():
-            if bits:
-                yields[row] = self.trial(row).verdict() is Verdict.REFUSES
+        refused = np.array([row for row, bits in self._beside.items() if bits], dtype=np.intp)
+        if len(refused):
+            yields[refused] = self.trial(refused).verdicts(np.arange(len(refused))) == Verdict.REFUSES
         return yields
 
     def could_ever_fit(self) -> bool:
@@ -359,28 +376,19 @@ class CompiledFilters:
     def _look_beside(self) -> NDArray[np.intp]:
         """Judge the rows for which pods are nominated; return them and those of last time."""
         before = self._beside
-        self._beside = {}
+        nominated: dict[int, list[BoundPod]] = {}
         for name in self._state.nominations.on:
             row = self._state.row(name)
             pods = self._nominated_for(row) if row >= 0 else ()
             if pods:
-                self._beside[row] = self._bits_beside(row, pods)
+                nominated[row] = pods
+        self._beside = bits_beside(self._filters, nominated, self._bits)
         rows = np.array([*before, *self._beside], dtype=np.intp)
         self.feasible[rows] = self._bits[rows] == 0
         for row, bits in self._beside.items():
             if bits:
                 self.feasible[row] = False
         return rows
-
-    def _bits_beside(self, row: int, pods: list[BoundPod]) -> int:
-        bits = 0
-        for bit, one in self._filters:
-            trial = one.trial(row)
-            for pod in pods:
-                trial.count(pod, 1)
-            if trial.verdict() is not Verdict.ACCEPTS:
-                bits |= bit
-        return bits
 
     def _look_everywhere(self, bit: int, one: NodeFilter) -> None:
         mask = one.refused(ALL_ROWS)

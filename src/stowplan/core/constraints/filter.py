@@ -8,9 +8,9 @@ kube-scheduler asks its plugins twice: about the pod (PreFilter), where one can 
 then about each node that is left. `rejects_pod` and `ruled_out` are the first, and come before any node is
 looked at.
 
-A filter can also be put on *trial* for one row: what would it say if some pods were gone from that row, or
-others were there? The state is left as it is. That is how nodes are judged beside pods that are nominated for
-them, and without pods that could be preempted (kube-scheduler's PreFilterExtensions).
+A filter can also be put on *trial* for some rows: what would it say if pods were gone from a row, or others
+were there? The state is left as it is. That is how nodes are judged beside pods that are nominated for them,
+and without pods that could be preempted (kube-scheduler's PreFilterExtensions).
 
 The order of `FILTERS` is the order in which kube-scheduler 1.37 runs its default filter plugins
 (`pkg/scheduler/apis/config/v1/default_plugins.go`); ours come last. Names are those of the plugins.
@@ -19,23 +19,21 @@ The order of `FILTERS` is the order in which kube-scheduler 1.37 runs its defaul
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import IntEnum
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.journal import ChangeBatch
-from stowplan.core.domain import BoundPod, Change, ChangeKind, ClusterState, PodShape
+from stowplan.core.constraints.trial import MovingPods, Steady, Trial, Verdict
+from stowplan.core.domain import Change, ChangeKind, ClusterState, PodShape
 
 __all__ = [
     "ALL_ROWS",
     "FILTERS",
     "NO_ROWS",
     "NodeFilter",
-    "RowTrial",
     "Rows",
-    "Verdict",
     "bit_of",
     "row_numbers",
 ]
@@ -79,33 +77,6 @@ def row_numbers(state: ClusterState, rows: Rows) -> NDArray[np.intp]:
     return np.arange(state.capacity, dtype=np.intp) if isinstance(rows, slice) else rows
 
 
-class Verdict(IntEnum):
-    """What a filter says of a row, and whether pods that leave the row could change it."""
-
-    ACCEPTS = 0
-    REFUSES = 1
-    """kube-scheduler's `Unschedulable`."""
-    HOPELESS = 2
-    """`UnschedulableAndUnresolvable`: preemption there is not tried."""
-
-
-class RowTrial:
-    """One filter and one row, as if other pods were there. This one is for filters that look at no pods."""
-
-    __slots__ = ("_verdict",)
-
-    def __init__(self, verdict: Verdict) -> None:
-        """Say `verdict` whatever comes and goes."""
-        self._verdict = verdict
-
-    def count(self, pod: BoundPod, by: int) -> None:
-        """Let a pod come to the row (`by` 1), or go from it (−1)."""
-
-    def verdict(self) -> Verdict:
-        """Return what the filter says now."""
-        return self._verdict
-
-
 class NodeFilter(ABC):
     """One filter, bound to a state and a shape; `compile` must be called before anything else."""
 
@@ -135,9 +106,20 @@ class NodeFilter(ABC):
         mask = self.refused(np.array([row], dtype=np.intp))
         return mask is not None and bool(mask[0])
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the filter on trial for one row, with the pods that are there now."""
-        return RowTrial(Verdict.HOPELESS if self.refuses(row) else Verdict.ACCEPTS)
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the filter on trial for some rows, with the pods that are there now.
+
+        Args:
+            rows: shape (places,).
+            pods: those that may come and go.
+
+        Returns: None when it accepts the pod on all of these rows, whoever comes and goes.
+        """
+        del pods
+        refused = self.refused(rows)
+        if refused is None or not refused.any():
+            return None
+        return Steady(np.where(refused, np.int8(Verdict.HOPELESS), np.int8(Verdict.ACCEPTS)))
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Tell which of the rows that it refuses could accept the pod with fewer pods on them.

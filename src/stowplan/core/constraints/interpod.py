@@ -18,18 +18,17 @@ namespace, none when it is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
-from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
+from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
+from stowplan.core.constraints.relation_trial import Bearing, RelationTrial
+from stowplan.core.constraints.trial import MovingPods, Trial
 from stowplan.core.domain import (
-    BoundPod,
     Change,
     ChangeKind,
     ClusterState,
@@ -64,19 +63,6 @@ class _OwnTerm:
         if not (self.takes_all or namespace in self.namespaces):
             return False
         return self.term.selector is not None and self.term.selector.matches(labels)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bearing:
-    """What a bound pod of some shape means for the pod to place: the topology keys that it counts for."""
-
-    is_wanted: bool
-    repelled: tuple[str, ...]
-    repelling: tuple[str, ...]
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.is_wanted or self.repelled or self.repelling)
 
 
 class _Counts:
@@ -114,7 +100,7 @@ class InterPodAffinity(NodeFilter):
         self._counts: dict[str, _Counts] = {}
         self._wanted_anywhere = 0
         self._matches_itself = False
-        self._bearing_of: dict[PodShape, _Bearing] = {}
+        self._bearing_of: dict[PodShape, Bearing] = {}
         self._touched: set[tuple[str, int]] = set()
         self._is_everywhere = False
         self._groups = Relevance(self._has_own_bearing)
@@ -190,7 +176,7 @@ class InterPodAffinity(NodeFilter):
     def _is_repelled_by_shape(self, shape: PodShape) -> bool:
         return any(self._is_repelled_by(shape.namespace, term) for term in shape.anti_affinity)
 
-    def _bearing(self, shape: PodShape) -> _Bearing:
+    def _bearing(self, shape: PodShape) -> Bearing:
         bearing = self._bearing_of.get(shape)
         if bearing is None:
             is_wanted, repelled = self._own_bearing(shape.namespace, shape.labels)
@@ -199,7 +185,7 @@ class InterPodAffinity(NodeFilter):
                 for term in shape.anti_affinity
                 if self._is_repelled_by(shape.namespace, term)
             )
-            bearing = self._bearing_of[shape] = _Bearing(is_wanted, repelled, repelling)
+            bearing = self._bearing_of[shape] = Bearing(is_wanted, repelled, repelling)
         return bearing
 
     def refused(self, rows: Rows) -> NDArray[np.bool_] | None:
@@ -236,24 +222,29 @@ class InterPodAffinity(NodeFilter):
                 return True
         return False
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the counts in the domains of one row.
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the counts in the domains of some rows.
 
         Other pods are only looked at when the filter is not skipped for this pod: it has terms, or some bound
         pod repels it.
         """
         if not self._has_terms and not any(counted.repelling.any() for counted in self._counts.values()):
-            return RowTrial(Verdict.ACCEPTS)
-        domain_of = {key: int(counted.domains.ids[row]) for key, counted in self._counts.items()}
-        near = {key: int(self._counts[key].wanted[domain_of[key]]) for key in self._wanted_keys}
-        blocked = {
-            key: int(counted.repelled[domain_of[key]] + counted.repelling[domain_of[key]])
-            for key, counted in self._counts.items()
-        }
-        lacks_label = any(domain_of[key] < 0 for key in self._wanted_keys)
-        labels = frozenset(key for key, _ in self._state.node(row).labels)
+            return None
+        for shape in pods.shapes:  # one that is not bound yet may be the first that bears on it by a key
+            bearing = self._bearing(shape)
+            for key in (*bearing.repelled, *bearing.repelling):
+                self._counts_of(key)
+        near: dict[str, NDArray[np.int64]] = {}
+        blocked: dict[str, NDArray[np.int64]] = {}
+        has_label: dict[str, NDArray[np.bool_]] = {}
+        for key, counted in self._counts.items():
+            domains = counted.domains.ids[rows]
+            has_label[key] = domains >= 0
+            blocked[key] = counted.repelled[domains] + counted.repelling[domains]
+            if key in self._wanted_keys:
+                near[key] = counted.wanted[domains]
         anywhere = self._wanted_anywhere if self._matches_itself else None
-        return _RelationTrial(self._bearing, labels, near, blocked, anywhere, lacks_label=lacks_label)
+        return RelationTrial(pods, self._bearing, has_label, near, blocked, anywhere)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Rows where every pod is near that must be: then some pod is that must not be."""
@@ -347,51 +338,3 @@ class InterPodAffinity(NodeFilter):
             if repelling > 0:
                 said.append(f"{repelling} pods whose anti-affinity excludes this pod run in {place}")
         return "; ".join(said)
-
-
-class _RelationTrial(RowTrial):
-    """The pods in the row's domains that are wanted near, and those that are repelled or repel."""
-
-    __slots__ = ("_anywhere", "_bearing", "_blocked", "_labels", "_lacks_label", "_near")
-
-    def __init__(
-        self,
-        bearing: Callable[[PodShape], _Bearing],
-        labels: frozenset[str],
-        near: dict[str, int],
-        blocked: dict[str, int],
-        anywhere: int | None,
-        *,
-        lacks_label: bool,
-    ) -> None:
-        """`anywhere`: how many pods that are wanted near run at all; None: the pod cannot be the first."""
-        super().__init__(Verdict.ACCEPTS)
-        self._bearing = bearing
-        self._labels = labels
-        self._near = near
-        self._blocked = blocked
-        self._anywhere = anywhere
-        self._lacks_label = lacks_label
-
-    def count(self, pod: BoundPod, by: int) -> None:
-        bearing = self._bearing(pod.shape)
-        if bearing.is_nothing:
-            return
-        if bearing.is_wanted:
-            for key in self._near:
-                if key in self._labels:
-                    self._near[key] += by
-                    if self._anywhere is not None:
-                        self._anywhere += by
-        for key in (*bearing.repelled, *bearing.repelling):
-            if key in self._labels:
-                self._blocked[key] = self._blocked.get(key, 0) + by
-
-    def verdict(self) -> Verdict:
-        if self._lacks_label:
-            return Verdict.HOPELESS
-        if self._anywhere != 0 and not all(count > 0 for count in self._near.values()):
-            return Verdict.HOPELESS
-        if any(count > 0 for count in self._blocked.values()):
-            return Verdict.REFUSES
-        return Verdict.ACCEPTS

@@ -9,14 +9,15 @@ enough devices of an accepted model with enough thousandths free each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
+from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
+from stowplan.core.constraints.trial import MovingPods, RowByRow, RowTrial, Trial, Verdict
 from stowplan.core.domain import (
     PODS_COLUMN,
     BoundPod,
@@ -72,19 +73,22 @@ class NodeResourcesFit(NodeFilter):
                 return True
         return False
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the room on one row, of what is wanted."""
-        allocatable, requested = self._state.allocatable[row], self._state.requested[row]
-        free: list[int] = []
-        short = Verdict.REFUSES
-        for column, amount in self._wanted:
-            most = int(allocatable[column])
-            free.append(most - int(requested[column]))
-            if most < amount and column != PODS_COLUMN:
-                short = Verdict.HOPELESS
-        return _RoomTrial(self, free, [amount for _, amount in self._wanted], short)
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the room on some rows, of what is wanted."""
+        allocatable, requested = self._state.allocatable, self._state.requested
+        taken = np.array([self._amounts(shape.requests) for shape in pods.shapes], dtype=np.int64)
+        taken = taken.reshape(len(pods.shapes), len(self._wanted))
+        rooms: list[_Room] = []
+        is_too_small = np.zeros(len(rows), dtype=np.bool_)
+        for place, (column, amount) in enumerate(self._wanted):
+            most = allocatable[rows, column]
+            rooms.append(_Room(amount, most - requested[rows, column], taken[pods.shape_numbers, place]))
+            if column != PODS_COLUMN:
+                is_too_small |= most < amount
+        short = np.where(is_too_small, np.int8(Verdict.HOPELESS), np.int8(Verdict.REFUSES))
+        return _RoomTrial(rooms, short, pods.places)
 
-    def amounts_of(self, requests: Resources) -> tuple[int, ...]:
+    def _amounts(self, requests: Resources) -> tuple[int, ...]:
         """Return what `requests` take of each wanted resource."""
         amounts = self._amounts_of.get(requests)
         if amounts is None:
@@ -129,27 +133,34 @@ class NodeResourcesFit(NodeFilter):
         return "; ".join(said)
 
 
-class _RoomTrial(RowTrial):
+class _Room(NamedTuple):
+    """One resource: how much is wanted, is free at each place, and is taken by each pod."""
+
+    wanted: int
+    free: NDArray[np.int64]
+    taken: NDArray[np.int64]
+
+
+class _RoomTrial(Trial):
     """What is free of each wanted resource."""
 
-    __slots__ = ("_fit", "_free", "_short", "_wanted")
+    __slots__ = ("_places", "_rooms", "_short")
 
-    def __init__(self, fit: NodeResourcesFit, free: list[int], wanted: list[int], short: Verdict) -> None:
-        super().__init__(Verdict.ACCEPTS)
-        self._fit = fit
-        self._free = free
-        self._wanted = wanted
+    def __init__(self, rooms: list[_Room], short: NDArray[np.int8], places: NDArray[np.intp]) -> None:
+        self._rooms = rooms
         self._short = short
+        self._places = places
 
-    def count(self, pod: BoundPod, by: int) -> None:
-        for place, amount in enumerate(self._fit.amounts_of(pod.shape.requests)):
-            self._free[place] -= by * amount
+    def count(self, numbers: NDArray[np.intp], by: int) -> None:
+        places = self._places[numbers]
+        for room in self._rooms:
+            np.subtract.at(room.free, places, by * room.taken[numbers])
 
-    def verdict(self) -> Verdict:
-        for free, wanted in zip(self._free, self._wanted, strict=True):
-            if free < wanted:
-                return self._short
-        return Verdict.ACCEPTS
+    def verdicts(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
+        is_short = np.zeros(len(places), dtype=np.bool_)
+        for room in self._rooms:
+            is_short |= room.free[places] < room.wanted
+        return np.where(is_short, self._short[places], np.int8(Verdict.ACCEPTS))
 
 
 class NodePorts(NodeFilter):
@@ -192,12 +203,11 @@ class NodePorts(NodeFilter):
         """Tell whether one row has a conflict."""
         return bool(self._conflicts[row] > 0)
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the wanted ports that are taken on one row."""
-        trial = _PortTrial(self._weight)
-        for pod in self._state.pods_on[row].values():
-            trial.count(pod, 1)
-        return trial
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the wanted ports that are taken on some rows."""
+        numbers: list[int] = rows.tolist()
+        trials = [_PortTrial(self._weight, self._state.pods_on[row].values()) for row in numbers]
+        return RowByRow(trials, pods)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Every row: ports become free."""
@@ -258,10 +268,11 @@ class _PortTrial(RowTrial):
 
     __slots__ = ("_taken", "_weight")
 
-    def __init__(self, weight: Callable[[HostPort], int]) -> None:
-        super().__init__(Verdict.ACCEPTS)
+    def __init__(self, weight: Callable[[HostPort], int], there: Iterable[BoundPod]) -> None:
         self._weight = weight
         self._taken: set[HostPort] = set()
+        for pod in there:
+            self.count(pod, 1)
 
     def count(self, pod: BoundPod, by: int) -> None:
         for port in pod.shape.host_ports:
@@ -304,11 +315,14 @@ class SharedGpu(NodeFilter):
         """Refuse nodes without the devices."""
         return self._too_few(ALL_ROWS, 0)
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the GPUs of one row."""
-        lacks_devices = bool(self._too_few(np.array([row], dtype=np.intp), 0)[0])
-        short = Verdict.HOPELESS if lacks_devices else Verdict.REFUSES
-        return _GpuTrial(self._gpu, self._state.gpu_free_milli[row].tolist(), short)
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the GPUs of some rows."""
+        lacks_devices, free = self._too_few(rows, 0).tolist(), self._state.gpu_free_milli[rows].tolist()
+        trials = [
+            _GpuTrial(self._gpu, milli, Verdict.HOPELESS if lacks else Verdict.REFUSES)
+            for milli, lacks in zip(free, lacks_devices, strict=True)
+        ]
+        return RowByRow(trials, pods)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Rows that have the devices."""
@@ -333,7 +347,6 @@ class _GpuTrial(RowTrial):
     __slots__ = ("_free", "_gpu", "_short")
 
     def __init__(self, gpu: GpuRequest, free: list[int], short: Verdict) -> None:
-        super().__init__(Verdict.ACCEPTS)
         self._gpu = gpu
         self._free = free
         self._short = short

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.constraints.domains import Domains
-from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows, RowTrial, Verdict
+from stowplan.core.constraints.filter import ALL_ROWS, NO_ROWS, NodeFilter, Rows
 from stowplan.core.constraints.journal import ChangeBatch, Relevance, journal_of
 from stowplan.core.constraints.matching import required_affinity_met, untolerated_table
+from stowplan.core.constraints.trial import MovingPods, Trial, Verdict
 from stowplan.core.domain import (
-    BoundPod,
     Change,
     ChangeKind,
     ClusterState,
@@ -157,9 +157,10 @@ class PodTopologySpread(NodeFilter):
         """Tell whether one row violates any constraint."""
         return bool(self._violations[row] > 0)
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the counts in the domains of one row."""
-        return _SpreadTrial(self._shape.namespace, self._constraints, row)
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the counts in the domains of some rows."""
+        namespace = self._shape.namespace
+        return _SpreadTrial([_DomainTrial(one, rows, pods, namespace) for one in self._constraints], pods)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Rows whose first violated constraint is not that they lack its label."""
@@ -265,54 +266,72 @@ class PodTopologySpread(NodeFilter):
         return "; ".join(said)
 
 
-class _SpreadTrial(RowTrial):
-    """How many pods each constraint counts in the row's domain.
+class _DomainTrial:
+    """How many pods one constraint counts in the domain of each row.
 
     Unlike bound pods, those that come and go count for an empty selector too, and when they are being deleted
     (`updateWithPod`).
     """
 
-    __slots__ = ("_added", "_constraints", "_counted", "_namespace", "_others")
+    __slots__ = ("_added", "_counts", "_elsewhere", "_limit", "_lowest", "_weights", "lacks_label")
 
-    def __init__(self, namespace: str, constraints: list[_Constraint], row: int) -> None:
-        super().__init__(Verdict.ACCEPTS)
-        self._namespace = namespace
-        self._constraints = [(one, int(one.domains.ids[row])) for one in constraints]
-        self._counted = [
-            (number, one.rule.selector)
-            for number, (one, domain) in enumerate(self._constraints)
-            if domain >= 0 and one.is_eligible[row] and one.rule.selector is not None
-        ]
-        self._added = [0] * len(constraints)
-        self._others = [_least_elsewhere(one, domain) for one, domain in self._constraints]
+    def __init__(self, one: _Constraint, rows: NDArray[np.intp], pods: MovingPods, namespace: str) -> None:
+        domains = one.domains.ids[rows]
+        selector = one.rule.selector
+        self.lacks_label = domains < 0
+        self._limit = one.limit
+        self._counts = one.counts[domains]
+        self._lowest = None if one.lowest is None else one.lowest[domains]
+        self._elsewhere = None if one.lowest is None else _least_elsewhere(one.lowest, domains)
+        self._added = np.zeros(len(rows), dtype=np.int64)
+        is_counted = one.is_eligible[rows] & ~self.lacks_label
+        self._weights = is_counted[pods.places] * pods.by_shape(
+            lambda shape: (
+                selector is not None and shape.namespace == namespace and selector.matches(dict(shape.labels))
+            )
+        )
 
-    def count(self, pod: BoundPod, by: int) -> None:
-        if self._counted and pod.shape.namespace == self._namespace:
-            labels = dict(pod.shape.labels)
-            for number, selector in self._counted:
-                if selector.matches(labels):
-                    self._added[number] += by
+    def count(self, numbers: NDArray[np.intp], places: NDArray[np.intp], by: int) -> None:
+        np.add.at(self._added, places, by * self._weights[numbers])
 
-    def verdict(self) -> Verdict:
-        for (one, domain), added, others in zip(self._constraints, self._added, self._others, strict=True):
-            if domain < 0:
-                return Verdict.HOPELESS
-            least = 0 if one.lowest is None else min(others, int(one.lowest[domain]) + added)
-            if one.counts[domain] + added > one.limit + least:
-                return Verdict.REFUSES
-        return Verdict.ACCEPTS
+    def is_ahead(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Tell which rows' domains would be too far ahead of the emptiest."""
+        added, least = self._added[places], np.int64(0)
+        if self._lowest is not None and self._elsewhere is not None:
+            least = np.minimum(self._elsewhere[places], self._lowest[places] + added)
+        return self._counts[places] + added > self._limit + least
 
 
-def _least_elsewhere(one: _Constraint, domain: int) -> int:
-    """Return the least of all domains but one."""
-    lowest = one.lowest
-    if lowest is None or domain < 0:
-        return 0
-    here = lowest[domain]
-    lowest[domain] = _NO_DOMAIN
-    least = int(lowest.min())
-    lowest[domain] = here
-    return least
+class _SpreadTrial(Trial):
+    """The constraints, each with the domains of the rows."""
+
+    __slots__ = ("_constraints", "_places")
+
+    def __init__(self, constraints: list[_DomainTrial], pods: MovingPods) -> None:
+        self._constraints = constraints
+        self._places = pods.places
+
+    def count(self, numbers: NDArray[np.intp], by: int) -> None:
+        places = self._places[numbers]
+        for one in self._constraints:
+            one.count(numbers, places, by)
+
+    def verdicts(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
+        verdicts = np.zeros(len(places), dtype=np.int8)
+        for one in reversed(self._constraints):  # the first that refuses has the last word
+            verdicts[one.is_ahead(places)] = Verdict.REFUSES
+            verdicts[one.lacks_label[places]] = Verdict.HOPELESS
+        return verdicts
+
+
+def _least_elsewhere(lowest: NDArray[np.int64], domains: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return for each of `domains` the least of all the others."""
+    emptiest = int(lowest.argmin())
+    least = int(lowest[emptiest])
+    lowest[emptiest] = _NO_DOMAIN
+    second = int(lowest.min())
+    lowest[emptiest] = least
+    return np.where(domains == emptiest, second, least)
 
 
 def _counts(selector: LabelSelector | None, labels: dict[str, str]) -> bool:

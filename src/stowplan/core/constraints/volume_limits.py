@@ -15,9 +15,10 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import NodeFilter, Rows, RowTrial, Verdict, row_numbers
+from stowplan.core.constraints.filter import NodeFilter, Rows, row_numbers
 from stowplan.core.constraints.journal import journal_of
 from stowplan.core.constraints.storage_tables import storage_tables
+from stowplan.core.constraints.trial import MovingPods, RowByRow, RowTrial, Trial, Verdict
 from stowplan.core.domain import BoundPod, ChangeKind, ClusterState, CsiNode, PodShape
 
 __all__ = ["MIGRATED_DRIVER_OF", "NodeVolumeLimits"]
@@ -175,11 +176,15 @@ class NodeVolumeLimits(NodeFilter):
             return False
         return self._problem(row, node.name, self._state.storage.csi_nodes.get(node.name)) is not None
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the volumes on one row."""
-        if self._error or not self._wanted:
-            return RowTrial(Verdict.HOPELESS if self._error else Verdict.ACCEPTS)
-        return _VolumesTrial(self, row, self._state.pods_on[row])
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the volumes on some rows."""
+        if self._error:
+            return super().trial(rows, pods)
+        if not self._wanted:
+            return None
+        numbers: list[int] = rows.tolist()
+        trials = [_VolumesTrial(self, row, self._state.pods_on[row]) for row in numbers]
+        return RowByRow(trials, pods)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Every row, unless a claim cannot be counted."""
@@ -250,7 +255,6 @@ class _VolumesTrial(RowTrial):
     __slots__ = ("_limits", "_pods", "_row")
 
     def __init__(self, limits: NodeVolumeLimits, row: int, pods: Mapping[str, BoundPod]) -> None:
-        super().__init__(Verdict.ACCEPTS)
         self._limits = limits
         self._row = row
         self._pods = dict(pods)

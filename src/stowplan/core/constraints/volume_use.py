@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, RowTrial, Verdict, row_numbers
+from stowplan.core.constraints.filter import NO_ROWS, NodeFilter, Rows, row_numbers
 from stowplan.core.constraints.journal import ChangeBatch
+from stowplan.core.constraints.trial import MovingPods, RowByRow, RowTrial, Trial, Verdict
 from stowplan.core.domain import (
     AccessMode,
     BoundPod,
@@ -101,17 +102,20 @@ class VolumeRestrictions(NodeFilter):
         """Tell whether one row is refused."""
         return bool(self._missing) or self._is_claim_in_use or bool(self._conflicts[row] > 0)
 
-    def trial(self, row: int) -> RowTrial:
-        """Return the conflicts on one row.
+    def trial(self, rows: NDArray[np.intp], pods: MovingPods) -> Trial | None:
+        """Return the conflicts on some rows.
 
         As kube-scheduler does, other pods' claims are only looked at when the filter is not skipped for this
         pod: it names a disk, or a claim is in use already.
         """
-        if self._missing or not (self._disks or self._is_claim_in_use):
-            return RowTrial(Verdict.HOPELESS if self._missing else Verdict.ACCEPTS)
+        if self._missing:
+            return super().trial(rows, pods)
+        if not (self._disks or self._is_claim_in_use):
+            return None
         used = self._state.index.direct_claims
         in_use = sum((self._shape.namespace, name) in used for name in self._exclusive)
-        return _UseTrial(self, self._exclusive, in_use, int(self._conflicts[row]))
+        conflicts = self._conflicts[rows].tolist()
+        return RowByRow([_UseTrial(self, self._exclusive, in_use, count) for count in conflicts], pods)
 
     def yielding(self) -> NDArray[np.bool_] | None:
         """Every row, unless a claim is missing."""
@@ -193,7 +197,6 @@ class _UseTrial(RowTrial):
     __slots__ = ("_conflicts", "_exclusive", "_in_use", "_use")
 
     def __init__(self, use: VolumeRestrictions, exclusive: set[str], in_use: int, conflicts: int) -> None:
-        super().__init__(Verdict.ACCEPTS)
         self._use = use
         self._exclusive = exclusive
         self._in_use = in_use

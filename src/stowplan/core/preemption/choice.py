@@ -29,7 +29,7 @@ class Candidate:
 
     Attributes:
         node_name: the node.
-        victims: the pods to end, the most important first; at least one.
+        victims: the pods to end, at least one; the most important first: by priority, then the longest run.
         violations: how many of them a disruption budget should have kept.
     """
 
@@ -40,15 +40,14 @@ class Candidate:
 
 def preference(candidate: Candidate, started_s: StartTimes) -> tuple[float, ...]:
     """Return what candidates are compared by; the smallest is the best."""
+    first = candidate.victims[0]  # of those with the highest priority the one that has run for longest
     priorities = [pod.shape.priority for pod in candidate.victims]
-    highest = max(priorities)
-    earliest_s = min(started_s(pod.key) for pod in candidate.victims if pod.shape.priority == highest)
     return (
         candidate.violations,
-        highest,
-        sum(priority + _SHIFT for priority in priorities),
+        first.shape.priority,
+        sum(priorities) + _SHIFT * len(priorities),
         len(priorities),
-        -earliest_s,
+        -started_s(first.key),
     )
 
 
