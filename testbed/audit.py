@@ -2,6 +2,9 @@
 
 The objects tell only how it ended. That a pod was bound twice, or that a binding was tried again after it had
 been carried out, stands nowhere but in the audit log.
+
+A request is written down when it comes and when it is answered. An API server that is killed in between has
+carried it out or not, and has not said where to: the first line comes before the request is read.
 """
 
 import json
@@ -16,10 +19,11 @@ from testbed.spec import Json
 
 CREATED = HTTPStatus.CREATED
 GONE_CALLER = 499
+UNANSWERED = 0
+RECEIVED = "RequestReceived"
 POLICY: Json = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived"],
     "omitManagedFields": True,
     "rules": [
         {
@@ -39,9 +43,9 @@ class Binding:
     Attributes:
         pod: Namespace and name.
         uid: The pod that was meant, and no other of its name; empty where the request did not say.
-        node: Where to.
+        node: Where to; empty where it was not answered.
         user: Who asked.
-        code: The answer's; of a caller who was gone it tells nothing.
+        code: The answer's; of a caller who was gone it tells nothing. `UNANSWERED`: there was none.
     """
 
     pod: str
@@ -54,7 +58,7 @@ class Binding:
     def may_be_done(self) -> bool:
         """Whether it was carried out, or can have been: the answer was not that it is refused."""
         return (
-            self.code == CREATED or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR or self.code == GONE_CALLER
+            self.code in {CREATED, GONE_CALLER, UNANSWERED} or self.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         )
 
 
@@ -71,10 +75,14 @@ def log(site: Site) -> Path:
 
 
 def bindings(site: Site) -> list[Binding]:
-    """All that were asked for so far, in the order in which they were answered."""
+    """All that were asked for so far, in the order in which they were answered; then those that were not."""
     file = log(site)
-    lines = file.read_text().splitlines() if file.exists() else []
-    return [_binding(json.loads(line)) for line in lines]
+    events = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    received = {event["auditID"]: event for event in events if event["stage"] == RECEIVED}
+    answered = [event for event in events if event["stage"] != RECEIVED]
+    for event in answered:
+        received.pop(event["auditID"], None)
+    return [_binding(event) for event in (*answered, *received.values())]
 
 
 def _binding(event: Json) -> Binding:
@@ -85,7 +93,7 @@ def _binding(event: Json) -> Binding:
         uid=(wanted.get("metadata") or {}).get("uid", ""),
         node=(wanted.get("target") or {}).get("name", ""),
         user=event["user"]["username"],
-        code=event["responseStatus"]["code"],
+        code=event.get("responseStatus", {}).get("code", UNANSWERED),
     )
 
 

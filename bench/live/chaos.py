@@ -50,7 +50,8 @@ class Verdict:
         pods: How many were looked at.
         lost: Pods that are neither bound nor over, or are gone.
         bound_twice: Pods whose binding was carried out more than once.
-        elsewhere: Pods on a node to which nobody bound them.
+        elsewhere: Pods on a node to which nobody bound them. Of a pod whose binding the API server took and,
+            killed, did not answer, nobody can say so.
         overcommitted: Nodes that had more than they have room for, at any look.
         refused: Bindings that the API server refused, by its code. That is no fault.
     """
@@ -188,6 +189,7 @@ class Arena:
             each for each in audit.bindings(self.cluster.site) if each.pod.startswith(f"{self.namespace}/")
         ]
         places: defaultdict[str, set[str]] = defaultdict(set)
+        unanswered = {each.pod for each in made if each.code == audit.UNANSWERED}
         for each in made:
             if each.may_be_done:
                 places[each.pod].add(each.node)
@@ -204,10 +206,12 @@ class Arena:
             elsewhere=tuple(
                 name
                 for name, pod in there.items()
-                if (node := pod["spec"].get("nodeName")) and node not in places[f"{self.namespace}/{name}"]
+                if (node := pod["spec"].get("nodeName"))
+                and node not in places[key := f"{self.namespace}/{name}"]
+                and key not in unanswered
             ),
             overcommitted=tuple(sorted(self._overcommitted)),
-            refused=Counter(each.code for each in made if each.code != audit.CREATED),
+            refused=Counter(each.code for each in made if each.code not in {audit.CREATED, audit.UNANSWERED}),
         )
 
     def remove(self) -> None:

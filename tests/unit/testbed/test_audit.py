@@ -11,14 +11,29 @@ from testbed.site import Site
 
 
 def event(pod: str, code: int, uid: str = "u", node: str = "n") -> str:
-    """A line of the log."""
+    """A line of the log, of an answer."""
     return json.dumps(
         {
             "kind": "Event",
+            "auditID": pod,
+            "stage": "ResponseComplete",
             "user": {"username": "somebody"},
             "objectRef": {"resource": "pods", "namespace": "ns", "name": pod, "subresource": "binding"},
             "requestObject": {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}},
             "responseStatus": {"code": code},
+        }
+    )
+
+
+def request(pod: str) -> str:
+    """A line of the log, of a request that has come and is not read yet."""
+    return json.dumps(
+        {
+            "kind": "Event",
+            "auditID": pod,
+            "stage": "RequestReceived",
+            "user": {"username": "somebody"},
+            "objectRef": {"resource": "pods", "namespace": "ns", "name": pod, "subresource": "binding"},
         }
     )
 
@@ -41,6 +56,15 @@ def test_each_line_is_a_binding_with_its_answer(site: Site) -> None:
         Binding("ns/a", "u", "n", "somebody", 201),
         Binding("ns/b", "", "m", "somebody", 409),
     ]
+
+
+def test_a_request_that_was_never_answered_may_have_been_carried_out(site: Site) -> None:
+    audit.log(site).write_text("\n".join([request("a"), request("b"), event("b", 201)]) + "\n")
+    assert audit.bindings(site) == [
+        Binding("ns/b", "u", "n", "somebody", 201),
+        Binding("ns/a", "", "", "somebody", audit.UNANSWERED),
+    ]
+    assert all(each.may_be_done for each in audit.bindings(site))
 
 
 def test_the_policy_is_there_before_the_api_server_reads_it(site: Site) -> None:
