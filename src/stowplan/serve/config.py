@@ -1,6 +1,6 @@
 """The configuration of the services: one file, overridden by the environment, overridden by the command line.
 
-    stowplan config check config.yaml
+    stowplan config check --config config.yaml
 
 `STOWPLAN_SCHEDULER__MODE=gate` sets `scheduler.mode`. Times have their unit in the name. What is not known is
 refused with its path, so that a misspelt key does not pass for a setting.
