@@ -11,8 +11,10 @@ Source: https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synch
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
@@ -28,6 +30,8 @@ __all__ = ["Database"]
 _WRITES: Final = "stowplan_writes"
 _STATEMENT_LIMIT_S: Final = 60
 _CONNECT_LIMIT_S: Final = 5
+_RETRY_S: Final = 0.01
+_PRIMARY_CODE: Final = 0xFF  # of an extended SQLite result code
 
 
 class Database:
@@ -50,7 +54,7 @@ class Database:
         try:
             if self.is_sqlite:
                 self.engine = sa.create_engine(parsed, connect_args={"timeout": lock_wait_s})
-                event.listen(self.engine, "connect", _prepare_sqlite)
+                event.listen(self.engine, "connect", partial(_prepare_sqlite, lock_wait_s))
                 event.listen(self.engine, "begin", _begin_sqlite)
             else:
                 limits = (
@@ -113,14 +117,28 @@ def _parse(url: str) -> URL:
     return parsed
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+def _prepare_sqlite(lock_wait_s: float, connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # transactions are begun below, not by the driver's guesses
     cursor = connection.cursor()
     try:
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _log_ahead(cursor, lock_wait_s)
         cursor.execute("PRAGMA synchronous = NORMAL")
     finally:
         cursor.close()
+
+
+def _log_ahead(cursor: sqlite3.Cursor, within_s: float) -> None:
+    """Have the database log ahead; of two that make it do so at once, SQLite lets neither wait by itself."""
+    until_s = time.monotonic() + within_s
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() >= until_s:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
