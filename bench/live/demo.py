@@ -27,6 +27,7 @@ from testbed.argo.converted import Scale, convert_tasks
 from testbed.errors import BedError, MissingPrerequisite
 from testbed.images import image_name
 from testbed.spec import Json
+from testbed.stowplan import program
 
 POLICY: Final = "srpt"
 RUNS: Final[Mapping[str, int]] = {
@@ -131,9 +132,9 @@ def _cells(seconds: Sequence[float]) -> list[Cell]:
 
 def _explain(namespace: str, name: str, url: str) -> None:
     words = ["explain", f"pod/{name}", "-n", namespace, "--history", url]
-    write(f"$ stowplan {' '.join(words[:-2])} --history …")
-    # What the command prints is what is shown.
-    subprocess.run([sys.executable, "-m", "stowplan", *words], check=True)
+    write(f"$ stowplan {' '.join(words[:-1])} …")
+    sys.stdout.flush()  # what the command prints comes after it
+    subprocess.run([*program(), *words], check=True)
 
 
 def main() -> int:
