@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from stowplan.core.domain import CPU, CPU_COLUMN, GpuRequest, PendingTask, PodShape
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.rowwise import RowwiseRule, Spare, whole_points
+from stowplan.core.policy.nodes.workload import SeenWorkload
 
 __all__ = ["FragmentationGradient", "TargetTask", "target_workload"]
 
@@ -107,9 +108,7 @@ class FragmentationGradient(RowwiseRule):
         self._tasks: tuple[TargetTask, ...] = workload if workload is not None else ()
         self._target: _Target | None = None
         self._models = -1
-        self._seen: Counter[PodShape] = Counter()
-        self._seen_until_s = -np.inf
-        self._estimated_from = 0
+        self._seen = SeenWorkload()
 
     @property
     def forgets(self) -> bool:
@@ -119,24 +118,15 @@ class FragmentationGradient(RowwiseRule):
     def begin(self, view: CycleView) -> None:
         """Start a cycle: take in the tasks that came since the last one."""
         if self._given is None:
-            self._observe(view)
+            seen = self._seen.take_in(view, anew=self.is_other_state(view))
+            if seen is not None:
+                self._tasks = target_workload(seen.elements())
+                self._target = None
         super().begin(view)
         if self._target is None or self._models != len(view.state.gpu_models):
             self._models = len(view.state.gpu_models)
             self._target = _Target(self._tasks, view.state.gpu_models)
             self.forget_scores()
-
-    def _observe(self, view: CycleView) -> None:
-        if self.is_other_state(view):
-            self._seen = Counter(pod.shape for pod, _ in view.state.pods.values())
-            self._seen_until_s, self._estimated_from = -np.inf, 0
-        self._seen.update(p.task.shape for p in view.pending if p.ready_s > self._seen_until_s)
-        self._seen_until_s = view.now_s
-        total = self._seen.total()
-        if total >= 2 * self._estimated_from and total > 0:
-            self._estimated_from = total
-            self._tasks = target_workload(self._seen.elements())
-            self._target = None
 
     def key_of(self, shape: PodShape) -> Hashable:
         """Only CPU and the size of the GPU request matter."""
