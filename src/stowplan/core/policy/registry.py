@@ -11,6 +11,7 @@ from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy.interface import Policy
 from stowplan.core.policy.kube import KubeScoring
 from stowplan.core.policy.listing import ListPolicy
+from stowplan.core.policy.nodes.bid_price import BidPrice
 from stowplan.core.policy.nodes.finish_time import CriticalMachine, EarliestFinish, OptimisticFinish
 from stowplan.core.policy.nodes.fragmentation import FragmentationGradient, TargetTask
 from stowplan.core.policy.nodes.gpus import GpuClustering, GpuPacking
@@ -31,6 +32,7 @@ from stowplan.core.policy.orders.tetris import TetrisOrder
 from stowplan.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
+    from stowplan.core.domain import PodShape
     from stowplan.core.lookahead.budget import MakeBudget
 
 __all__ = ["make_policy", "policy_names"]
@@ -102,6 +104,10 @@ def _fgd(*, workload: tuple[TargetTask, ...] | None = None) -> Policy:
     return ListPolicy("fgd", by_arrival, FragmentationGradient(workload=workload))
 
 
+def _bid_price(*, workload: Mapping[PodShape, float] | None = None) -> Policy:
+    return ListPolicy("bid-price", by_arrival, BidPrice(workload=workload))
+
+
 def _gpu_packing() -> Policy:
     return ListPolicy("gpu-packing", by_arrival, GpuPacking())
 
@@ -163,6 +169,7 @@ _POLICIES: dict[str, _Entry] = {
     "best-fit": _Entry("node with the least left over", _best_fit),
     "dot-product": _Entry("node with the smallest product of demand and what is left", _dot_product),
     "fgd": _Entry("least growth of GPU fragmentation (Weng 2023)", _fgd),
+    "bid-price": _Entry("where the pods to come could have used the GPU least", _bid_price),
     "gpu-packing": _Entry("shared GPUs first, idle nodes last", _gpu_packing),
     "gpu-clustering": _Entry("tasks with equal GPU requests together", _gpu_clustering),
     "round-robin": _Entry("nodes in turn", _round_robin),
