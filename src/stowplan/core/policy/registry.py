@@ -29,6 +29,7 @@ from stowplan.core.policy.orders import (
     by_upward_rank,
 )
 from stowplan.core.policy.orders.tetris import TetrisOrder
+from stowplan.core.policy.planned import InTurn, PlannedOrder
 from stowplan.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -128,6 +129,11 @@ def _rank_min_round_robin() -> Policy:
     return ListPolicy("rank-min-round-robin", ProcessRank(), RoundRobin())
 
 
+def _planned(*, order: Sequence[str] = ()) -> Policy:
+    planned = PlannedOrder(order)
+    return ListPolicy("planned", planned, InTurn(planned))
+
+
 def _look_ahead(  # noqa: PLR0913  (each is one of its options)
     *,
     policy: str = "srpt-physics",
@@ -177,6 +183,7 @@ _POLICIES: dict[str, _Entry] = {
     "rank-min-round-robin": _Entry(
         "deepest process first, smaller input first, nodes in turn (Lehmann 2023)", _rank_min_round_robin
     ),
+    "planned": _Entry("in the order of a plan made beforehand; nothing overtakes", _planned),
 }
 
 
