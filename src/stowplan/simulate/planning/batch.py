@@ -48,8 +48,8 @@ class Batch:
         """Return the batch of a workload on the one node of a cluster.
 
         Raises:
-            InvalidInput: several nodes, workflows that arrive at different times, a share of a GPU, or a task
-                that asks for more than the node has.
+            InvalidInput: several nodes, workflows that arrive at different times, tasks of several priority
+                classes, a share of a GPU, or a task that asks for more than the node has.
         """
         if len(cluster.nodes) != 1:
             raise InvalidInput(
@@ -66,6 +66,12 @@ class Batch:
         workflows = [submission.workflow for submission in workload.submissions]
         keys = tuple(f"{flow.name}/{task.name}" for flow in workflows for task in flow.tasks)
         tasks = [task for flow in workflows for task in flow.tasks]
+        classes = sorted({task.shape.priority for task in tasks})
+        if len(classes) > 1:
+            raise InvalidInput(
+                f"workload {workload.name!r} has tasks of the priorities {', '.join(map(str, classes))}; the "
+                "higher always goes first, so plan the tasks of each priority as a batch of their own"
+            )
         needs = [_needs(key, task) for key, task in zip(keys, tasks, strict=True)]
         has = {**node.allocatable, _GPUS: len(node.hardware.gpus)}
         resources = _binding(keys, needs, has, node)
