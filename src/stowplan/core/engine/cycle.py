@@ -19,7 +19,8 @@ from stowplan.core.domain import ClusterState, PendingTask, PodRemoved, PodShape
 from stowplan.core.domain.caching import forget_oldest, shapes_worth_keeping
 from stowplan.core.engine.assumed import AssumedStorage
 from stowplan.core.policy.interface import CycleView, Plan, Policy
-from stowplan.errors import InternalError, StowplanError
+from stowplan.core.semantics.board import NodeReadings
+from stowplan.errors import InternalError, InvalidInput, StowplanError
 
 __all__ = ["CycleReport", "Engine"]
 
@@ -73,6 +74,7 @@ class Engine:
         *,
         limit: int | None = None,
         closed: Collection[str] = (),
+        readings: NodeReadings | None = None,
     ) -> CycleReport:
         """Decide on the pending tasks at time `now_s` and assume the placements in the state.
 
@@ -82,14 +84,20 @@ class Engine:
             running: tells policies what runs where; it may be left out for policies that do not look.
             limit: how many tasks may be looked at, for a driver that must not be held up; None: all.
             closed: nodes that take no task in this cycle, whatever is free there.
+            readings: what was measured of the nodes, by row of the state; None: nothing is.
 
         Raises:
+            InvalidInput: the readings are of another number of rows than the state.
             StowplanError: the policy failed and there is no fallback; nothing is assumed then.
         """
         # 1. What may be known.
+        if readings is not None and len(readings) != self.state.capacity:
+            raise InvalidInput(
+                f"the board of readings has {len(readings)} rows, the state {self.state.capacity}; `grow` it"
+            )
         known: Mapping[str, RunningTask] = running if running is not None else {}
         rows = [row for row in map(self.state.row, closed) if row >= 0]
-        view = CycleView(self.state, now_s, pending, self._rng, known, self.filters_of, limit, rows)
+        view = CycleView(self.state, now_s, pending, self._rng, known, self.filters_of, limit, rows, readings)
         # 2. What the policy wants; a simpler policy when it fails.
         policy, plan, degraded = self._plan(view)
         # 3. What holds: constraints and live capacity, task by task.
@@ -116,13 +124,15 @@ class Engine:
         task: PendingTask,
         rows: Sequence[int],
         running: Mapping[str, RunningTask] | None = None,
+        readings: NodeReadings | None = None,
     ) -> list[float]:
         """Return how long the policy believes a task would run on each of `rows`, beside what runs there.
 
         Raises:
             StowplanError: the policy cannot tell.
         """
-        view = CycleView(self.state, now_s, [task], self._rng, running if running is not None else {})
+        known: Mapping[str, RunningTask] = running if running is not None else {}
+        view = CycleView(self.state, now_s, [task], self._rng, known, readings=readings)
         plan = self.policy.plan(view)
         return [plan.expected_duration_s(0, row) for row in rows]
 
@@ -173,7 +183,9 @@ class Engine:
         fallback = self._fallback
         if fallback is not None and fallback is not policy:
             left = None if limit is None else max(limit - len(decoded.placed), 1)
-            rest = CycleView(view.state, view.now_s, decoded.deferred, view.rng, view.running)
+            rest = CycleView(
+                view.state, view.now_s, decoded.deferred, view.rng, view.running, readings=view.readings
+            )
             decoded.add(
                 self._decoder.decode(rest, fallback.plan(rest), fallback.name, limit=left, closed=closed)
             )

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import ClusterState, PendingTask, PodShape, RunningTask
+from stowplan.core.semantics.board import NodeReadings
 
-__all__ = ["CycleView", "Plan", "Policy", "Replayable"]
+__all__ = ["CycleView", "Plan", "Policy", "ReadsNodes", "Replayable", "reads_nodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,10 @@ class CycleView:
     is the live cluster; the decoder's placements of this cycle show in it at once. `rng` is the engine's
     generator.
 
-    The last three are the engine's: `filters_of` gives the compiled constraints of a shape, caught up with
+    `readings` is what was measured of the nodes, by row of `state`, the same board from cycle to cycle; None:
+    nobody measures. A policy that looks at it says so (`ReadsNodes`): a simulator measures for no other.
+
+    `filters_of`, `limit` and `closed` are the engine's: the compiled constraints of a shape, caught up with
     the state; `limit` is how many tasks will be looked at (None: all), `closed` are rows that take no task in
     this cycle. They are for policies that try out what would be decided.
     """
@@ -41,6 +45,7 @@ class CycleView:
     filters_of: Callable[[PodShape], CompiledFilters] | None = None
     limit: int | None = None
     closed: Sequence[int] = ()
+    readings: NodeReadings | None = None
 
 
 class Plan(Protocol):
@@ -109,3 +114,18 @@ class Replayable(Protocol):
     def recall(self, memory: Sequence[int]) -> None:
         """Go on from where a policy of this name had this `memory`."""
         ...
+
+
+@runtime_checkable
+class ReadsNodes(Protocol):
+    """A policy whose plans depend on `CycleView.readings`."""
+
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether it looks at them, as it was made."""
+        ...
+
+
+def reads_nodes(policy: object) -> bool:
+    """Return whether a policy, or a part of one, looks at `CycleView.readings`."""
+    return isinstance(policy, ReadsNodes) and policy.reads_nodes

@@ -5,7 +5,9 @@
 * `knee`, `bandwidth`: memory bandwidth utilisation and pressure (MBPI).
 * `storage`, `storage_platforms`, `storage_levels`: await and the level that it means on a platform.
 * `rtt`, `distance_modes`, `distances`, `misleading`: how far apart nodes are, in fact and in name.
+* `occupancy`: how busy cores and network devices are.
 * `memory`: working set and page cache; `pcie_links`, `root_complexes`: the PCIe tree; `faults`: their rates.
+* `board`: what was last measured of every node, for policies.
 * `features`, `moments`, `scores`, `drift`: statistics of training, standard scores, whether they still fit.
 
 The same functions serve the simulator, the live scheduler, training and the node agent. A measurement never
@@ -20,6 +22,7 @@ from stowplan.core.semantics.bandwidth import (
     cpu_weight,
     node_pressure,
 )
+from stowplan.core.semantics.board import NODE_QUANTITIES, NodeReadings
 from stowplan.core.semantics.catalogue import CATALOGUE, quantity
 from stowplan.core.semantics.distance_modes import ModeRule
 from stowplan.core.semantics.distances import (
@@ -37,17 +40,21 @@ from stowplan.core.semantics.knee import BandwidthLaw, KneeFit, fit_knee
 from stowplan.core.semantics.memory import MemoryRule, MemoryValues, memory_values
 from stowplan.core.semantics.misleading import MisleadingPairs, misleading_pairs
 from stowplan.core.semantics.moments import Moments, no_moments
+from stowplan.core.semantics.occupancy import cpu_utilisation, cpu_wait_share, nic_utilisation
 from stowplan.core.semantics.pcie_links import LinkHealth, LinkState, link_state
 from stowplan.core.semantics.quantities import FaultKind, Quantity, Source, Unit
 from stowplan.core.semantics.rates import IntervalRule
 from stowplan.core.semantics.readings import (
     BlockDeviceCounters,
     ChannelCounters,
+    CpuPressureTotals,
+    CpuTimes,
     DataSlotCounters,
     DeviceKind,
     FaultCounters,
     MemoryReading,
     MonitoredBytes,
+    NetworkDeviceCounters,
     PcieDevice,
     PressureTotals,
     Reading,
@@ -102,6 +109,7 @@ __all__ = [
     "LEAST_TAIL_SAMPLES",
     "LEVEL_COUNT",
     "LEVEL_NAMES",
+    "NODE_QUANTITIES",
     "PLATFORMS",
     "SCHEMA",
     "SCORE_LIMIT",
@@ -112,6 +120,8 @@ __all__ = [
     "BandwidthLaw",
     "BlockDeviceCounters",
     "ChannelCounters",
+    "CpuPressureTotals",
+    "CpuTimes",
     "CpuWeightRule",
     "DataSlotCounters",
     "DeviceDistance",
@@ -142,6 +152,8 @@ __all__ = [
     "Moments",
     "MonitoredBytes",
     "NamedPlaces",
+    "NetworkDeviceCounters",
+    "NodeReadings",
     "Origin",
     "PcieDevice",
     "PressureTotals",
@@ -161,6 +173,8 @@ __all__ = [
     "bandwidth_pressure",
     "bandwidth_utilisation",
     "best_of",
+    "cpu_utilisation",
+    "cpu_wait_share",
     "cpu_weight",
     "device_distance",
     "device_statistics",
@@ -182,6 +196,7 @@ __all__ = [
     "misleading_pairs",
     "missing",
     "next_level",
+    "nic_utilisation",
     "no_moments",
     "node_pressure",
     "one_hot_levels",

@@ -30,6 +30,9 @@ _STALLS: Final = (Source.STALLED_CYCLES, Source.SIMULATED)
 _DISK: Final = (Source.DISKSTATS, Source.SIMULATED)
 _AWAIT: Final = (*_DISK, Source.IN_FLIGHT)
 _PING: Final = (Source.PING, Source.SIMULATED)
+_CORES: Final = (Source.PROC_STAT, Source.SIMULATED)
+_CORES_WAIT: Final = (Source.CPU_PRESSURE, Source.SIMULATED)
+_NETWORK: Final = (Source.NETDEV, Source.SIMULATED)
 _CGROUP: Final = (Source.CGROUP, Source.SIMULATED)
 _PCI: Final = (Source.PCI_SYSFS, Source.SIMULATED)
 _FAULTS: Final = (Source.KERNEL_EVENTS, Source.SIMULATED)
@@ -113,6 +116,24 @@ _ALL: Final = (
     ),
     _AWAIT_TIME("storage_read_await_s", "the same of reads", "read time / reads"),
     _AWAIT_TIME("storage_write_await_s", "the same of writes", "write time / writes"),
+    _shares(_CORES)(
+        "cpu_utilisation",
+        "share of the node's cores that work",
+        "busy time of all cores / (cores × interval)",
+        slack=0.05,
+    ),
+    _shares(_CORES_WAIT)(
+        "cpu_wait_share",
+        "share of time in which some task waited for a core",
+        "Δ some / interval",
+        slack=0.05,
+    ),
+    _shares(_NETWORK)(
+        "nic_utilisation",
+        "share of a network device's speed that is used, in its busier direction",
+        "max(Δ received, Δ sent) / (speed × interval)",
+        slack=0.05,
+    ),
     _Family(Unit.ONE, (0.0, 1e6), (0.01, 4096.0), _DISK)(
         "storage_queue_depth",
         "mean number of requests waiting or served",

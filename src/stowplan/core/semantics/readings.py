@@ -18,11 +18,14 @@ from stowplan.errors import InvalidInput
 __all__ = [
     "BlockDeviceCounters",
     "ChannelCounters",
+    "CpuPressureTotals",
+    "CpuTimes",
     "DataSlotCounters",
     "DeviceKind",
     "FaultCounters",
     "MemoryReading",
     "MonitoredBytes",
+    "NetworkDeviceCounters",
     "PcieDevice",
     "PressureTotals",
     "Reading",
@@ -135,6 +138,33 @@ class BlockDeviceCounters(Reading):
     in_flight: float | None = None
     io_ms: float | None = None
     weighted_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTimes(Reading):
+    """The `cpu` line of `/proc/stat`, in seconds: all but `idle` and `iowait`, guests counted once."""
+
+    source: Source = Source.PROC_STAT
+    busy_s: float | None = None
+    cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuPressureTotals(Reading):
+    """`/proc/pressure/cpu`: the `total` field of the line `some`, microseconds."""
+
+    source: Source = Source.CPU_PRESSURE
+    some_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDeviceCounters(Reading):
+    """One line of `/proc/net/dev`; `speed_bytes_per_s` is the link's, each direction."""
+
+    source: Source = Source.NETDEV
+    received_bytes: float | None = None
+    sent_bytes: float | None = None
+    speed_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
