@@ -17,7 +17,7 @@ from stowplan.core.semantics.catalogue import quantity
 from stowplan.core.semantics.value import Value
 from stowplan.errors import InvalidInput
 
-__all__ = ["Feature", "feature_of", "feature_rows", "require_distinct", "scaled"]
+__all__ = ["Feature", "Scale", "feature_of", "feature_rows", "require_distinct", "scaled"]
 
 Floats = NDArray[np.float64]
 
@@ -82,20 +82,37 @@ def feature_rows(values: Sequence[Mapping[str, Value]], features: Sequence[Featu
     return rows
 
 
-def scaled(rows: Floats, features: Sequence[Feature]) -> Floats:
-    """Return `rows` clipped and brought to each feature's scale, float64 (n, features).
+class Scale:
+    """Clips and scales rows of one set of features, for many calls."""
 
-    NaN stays NaN, and an infinite number becomes NaN: it was never measured.
+    __slots__ = ("_high", "_is_log", "_low")
+
+    def __init__(self, features: Sequence[Feature]) -> None:
+        """Scale columns of `features`."""
+        self._low = np.array([feature.low for feature in features])
+        self._high = np.array([feature.high for feature in features])
+        self._is_log = np.array([feature.is_log for feature in features], np.bool_)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Return `rows` clipped and brought to each feature's scale, float64 (n, features).
+
+        NaN stays NaN, and an infinite number becomes NaN: it was never measured.
+
+        Raises:
+            InvalidInput: there are not as many columns as features.
+        """
+        if rows.ndim != 2 or rows.shape[1] != self._low.size:
+            raise InvalidInput(
+                f"rows of shape {rows.shape} for {self._low.size} features; one column per feature is needed"
+            )
+        clipped = np.clip(np.where(np.isfinite(rows), rows, math.nan), self._low, self._high)
+        return np.where(self._is_log, np.log(np.where(self._is_log, clipped, 1.0)), clipped)
+
+
+def scaled(rows: Floats, features: Sequence[Feature]) -> Floats:
+    """Return one set of `rows` clipped and scaled, see `Scale`.
 
     Raises:
         InvalidInput: there are not as many columns as features.
     """
-    if rows.ndim != 2 or rows.shape[1] != len(features):
-        raise InvalidInput(
-            f"rows of shape {rows.shape} for {len(features)} features; one column per feature is needed"
-        )
-    low = np.array([feature.low for feature in features])
-    high = np.array([feature.high for feature in features])
-    is_log = np.array([feature.is_log for feature in features], np.bool_)
-    clipped = np.clip(np.where(np.isfinite(rows), rows, math.nan), low, high)
-    return np.where(is_log, np.log(np.where(is_log, clipped, 1.0)), clipped)
+    return Scale(features)(rows)

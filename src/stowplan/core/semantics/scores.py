@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.semantics.features import Feature, require_distinct, scaled
+from stowplan.core.semantics.features import Feature, Scale, require_distinct
 from stowplan.core.semantics.moments import HISTOGRAM_BINS, Moments, scaled_bounds
 from stowplan.errors import InvalidFile, InvalidInput
 
@@ -31,6 +31,7 @@ __all__ = [
     "SCORE_LIMIT",
     "FeatureStatistics",
     "FrozenStatistics",
+    "Scorer",
     "freeze",
     "standard_scores",
     "statistics_from_bytes",
@@ -161,25 +162,43 @@ def freeze(moments: Moments) -> FrozenStatistics:
     return FrozenStatistics(tuple(found))
 
 
+class Scorer:
+    """Standard scores by one set of statistics, for many calls."""
+
+    __slots__ = ("_deviation", "_mean", "_scale", "_was_seen")
+
+    def __init__(self, frozen: FrozenStatistics) -> None:
+        """Score by `frozen`."""
+        self._scale = Scale([one.feature for one in frozen.features])
+        self._mean = np.array([one.mean for one in frozen.features])
+        self._deviation = np.array([one.deviation for one in frozen.features])
+        self._was_seen = np.array([one.count > 0 for one in frozen.features], np.bool_)
+
+    def __call__(self, rows: Floats) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return scores float32 (n, features) within ±`SCORE_LIMIT`, and bool (n, features) which are known.
+
+        Args:
+            rows: (n, features) numbers in the units of the catalogue; NaN where a value is not present.
+
+        A number that is missing or infinite, or of a feature that training never saw, scores 0 and is not
+        known.
+
+        Raises:
+            InvalidInput: there are not as many columns as features.
+        """
+        numbers = self._scale(rows)
+        known = ~np.isnan(numbers) & self._was_seen
+        scores = (np.where(known, numbers, self._mean) - self._mean) / self._deviation
+        return np.clip(scores, -SCORE_LIMIT, SCORE_LIMIT).astype(np.float32), known
+
+
 def standard_scores(rows: Floats, frozen: FrozenStatistics) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return scores float32 (n, features) within ±`SCORE_LIMIT`, and bool (n, features) which are known.
-
-    Args:
-        rows: (n, features) numbers in the units of the catalogue; NaN where a value is not present.
-        frozen: statistics of training.
-
-    A number that is missing or infinite, or of a feature that training never saw, scores 0 and is not known.
+    """Return the scores of one set of rows, see `Scorer`.
 
     Raises:
         InvalidInput: there are not as many columns as features.
     """
-    numbers = scaled(rows, [one.feature for one in frozen.features])
-    mean = np.array([one.mean for one in frozen.features])
-    deviation = np.array([one.deviation for one in frozen.features])
-    was_seen = np.array([one.count > 0 for one in frozen.features], np.bool_)
-    known = ~np.isnan(numbers) & was_seen
-    scores = np.clip((np.where(known, numbers, mean) - mean) / deviation, -SCORE_LIMIT, SCORE_LIMIT)
-    return scores.astype(np.float32), known
+    return Scorer(frozen)(rows)
 
 
 def statistics_to_bytes(frozen: FrozenStatistics) -> bytes:

@@ -1,0 +1,86 @@
+"""The row of the cluster: its size, its mix of machines, its load, and what waits.
+
+Means over the nodes are summed in integers, so that they are the same whatever the order of the nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import CPU, CPU_COLUMN, MEMORY_COLUMN
+from stowplan.core.encoder.columns import LOADS, MEANS, SCHEMA
+from stowplan.core.encoder.groups import Grouped
+from stowplan.core.encoder.nodes import NodeRows
+from stowplan.core.encoder.workflows import ProgressFacts
+from stowplan.core.policy.interface import CycleView
+
+__all__ = ["encode_cluster"]
+
+Doubles = NDArray[np.float64]
+
+_AT: Final = SCHEMA.cluster.places
+_WIDTH: Final = len(SCHEMA.cluster.columns)
+_MEANS_AT: Final = np.array([_AT[name] for name in LOADS] + [_AT[f"mean_{name}"] for name in MEANS])
+_NODE_COLUMNS: Final = np.array([SCHEMA.node.places[name] for name in (*LOADS, *MEANS)])
+_GPUS: Final = SCHEMA.node.places["gpus"]
+_HIGHEST: Final = 4.0
+_STEPS: Final = 2.0**32  # of a number that is summed in integers
+
+
+def encode_cluster(
+    view: CycleView, nodes: NodeRows, grouped: Grouped, workflows: list[ProgressFacts]
+) -> Doubles:
+    """Return the raw row of the cluster, float64 (columns,), NaN where a number is not known.
+
+    Args:
+        view: the cycle.
+        nodes: rows of the nodes, up to date.
+        grouped: the pending tasks in groups.
+        workflows: those of the groups.
+    """
+    row = np.full(_WIDTH, math.nan)
+    size = nodes.rows.size
+    allocatable = view.state.allocatable[nodes.rows].sum(axis=0)
+    free = np.maximum(allocatable - view.state.requested[nodes.rows].sum(axis=0), 0)
+    cores = float(allocatable[CPU_COLUMN]) / 1000.0
+    types = np.bincount(nodes.type_of, minlength=1)
+    wanted_milli = sum(len(group.members) * group.task.shape.requests.get(CPU, 0) for group in grouped.groups)
+    remaining_s = math.fsum(one.progress.remaining_work_s for one in workflows)
+    oldest_s = view.now_s - view.pending[0].ready_s if view.pending else 0.0
+    row[_MEANS_AT] = _means(nodes.raw[:, _NODE_COLUMNS])
+    numbers = {
+        "nodes": size,
+        "machine_types": np.count_nonzero(types),
+        "common_type_share": types.max() / max(size, 1),
+        "gpu_nodes_share": np.count_nonzero(nodes.raw[:, _GPUS]) / max(size, 1),
+        "cores": cores,
+        "free_cpu_share": _share(free[CPU_COLUMN], allocatable[CPU_COLUMN]),
+        "free_memory_share": _share(free[MEMORY_COLUMN], allocatable[MEMORY_COLUMN]),
+        "pending_tasks": len(view.pending),
+        "pending_groups": grouped.count,
+        "pending_workflows": len(workflows),
+        "running_tasks": len(view.running),
+        "oldest_waiting_s": oldest_s,
+        "demanded_cpu_share": wanted_milli / 1000.0 / max(cores, 1e-3),
+        "remaining_s": remaining_s / max(cores, 1e-3),
+    }
+    for name, number in numbers.items():
+        row[_AT[name]] = number
+    return row
+
+
+def _share(part: np.int64, whole: np.int64) -> float:
+    return float(part) / float(whole) if whole > 0 else math.nan
+
+
+def _means(columns: Doubles) -> Doubles:
+    """Return the mean of what is known in each column, clipped to 0 … 4; NaN where nothing is."""
+    known = np.isfinite(columns)
+    steps = np.clip(np.where(known, columns, 0.0), 0.0, _HIGHEST) * _STEPS
+    count = known.sum(axis=0)
+    sums = np.rint(steps).astype(np.int64).sum(axis=0)
+    return np.where(count > 0, sums / _STEPS / np.maximum(count, 1), math.nan)

@@ -1,0 +1,69 @@
+"""What the encoder hands on: arrays of one cycle, for networks, and the raw numbers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Encoded"]
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """A cycle as arrays: G groups of pending tasks that are alike, N nodes, P pending tasks, T machine types.
+
+    Everything is finite, but for the raw numbers. Groups are in the order of priority class, least remaining
+    work of the workflow, longest way to an exit, and arrival; nodes in the order of their rows.
+
+    The node arrays are the encoder's own: `Encoder.refresh_nodes` changes them within a cycle, and the next
+    cycle too. Copy what is to be kept. The other arrays are of this cycle alone.
+
+    Attributes:
+        schema_id: of the columns.
+        task_features: float32 (G, schema.task.width); scores, then masks.
+        position: float32 (G, 4); place in the topological order, depth in edges, number of parents (counts,
+            for sinusoids), upward rank as a share of the longest of the workflow.
+        order_prior: float32 (G,); −log of the remaining expected seconds of the workflow.
+        priority: int64 (G,); priority class, which goes before any order.
+        cluster_features: float32 (schema.cluster.width,).
+        node_features: float32 (N, schema.node.width).
+        log_factor_of_type: float32 (G, T); log of the time factor of the group's work on a machine type.
+        type_of_node: intp (N,); index of the node's machine type.
+        node_rows: intp (N,); row of the node in the cluster state.
+        node_epoch: grows when nodes came or went: what was kept by place of a node is void.
+        group_of: intp (P,); group of each pending task of the view, −1 for those that must wait for a later
+            cycle.
+        members: of each group the indexes into `view.pending`, in order of arrival.
+        raw_task: float64 (G, columns) in physical units, NaN where not known, whatever is switched off.
+        raw_node: float64 (N, columns), the same of nodes.
+        raw_cluster: float64 (columns,), the same of the cluster.
+    """
+
+    schema_id: str
+    task_features: Floats
+    position: Floats
+    order_prior: Floats
+    priority: NDArray[np.int64]
+    cluster_features: Floats
+    node_features: Floats
+    log_factor_of_type: Floats
+    type_of_node: Ints
+    node_rows: Ints
+    node_epoch: int
+    group_of: Ints
+    members: Sequence[Sequence[int]]
+    raw_task: Doubles
+    raw_node: Doubles
+    raw_cluster: Doubles
+
+    @property
+    def log_factor(self) -> Floats:
+        """Log of the time factor of each group on each node, float32 (G, N); 0 where nothing is known."""
+        return self.log_factor_of_type[:, self.type_of_node]

@@ -1,0 +1,131 @@
+"""A cycle's view as arrays, by the same code in training, in simulation and where decisions are served.
+
+What is encoded is a function of the view alone: caches make it fast and change nothing, which tests hold bit
+for bit, also between a live view and the one read back from its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.encoder.cluster import encode_cluster
+from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.encoded import Encoded
+from stowplan.core.encoder.groups import Groups
+from stowplan.core.encoder.nodes import NodeRows
+from stowplan.core.encoder.schema import FeatureGroup
+from stowplan.core.encoder.scoring import RowScorer, nominal_statistics
+from stowplan.core.encoder.tasks import encode_tasks
+from stowplan.core.encoder.workflows import Workflows
+from stowplan.core.policy.interface import CycleView
+from stowplan.core.semantics import FrozenStatistics
+from stowplan.errors import InternalError, InvalidInput
+
+__all__ = ["MOST_GROUPS", "Encoder"]
+
+MOST_GROUPS: Final = 256
+"""Groups of a cycle that are encoded; attention costs their square. A proposal."""
+_LEAST_REMAINING_S: Final = 1e-3
+
+
+class Encoder:
+    """Encodes the cycles of one cluster state after the other.
+
+    Attributes:
+        schema: the columns.
+        off: groups of columns that read as unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        statistics: FrozenStatistics | None = None,
+        off: Collection[FeatureGroup] = (),
+        most_groups: int = MOST_GROUPS,
+    ) -> None:
+        """Encode with the statistics of a model.
+
+        Args:
+            statistics: those of its training, of `schema.features`; None: nominal ones, for one yet to be
+                trained.
+            off: groups of columns to read as unknown.
+            most_groups: groups of pending tasks that are encoded in one cycle.
+
+        Raises:
+            InvalidInput: the statistics are of other columns, or `most_groups` is not positive.
+        """
+        if most_groups < 1:
+            raise InvalidInput(f"most_groups is {most_groups}; encode at least one group")
+        self.schema = SCHEMA
+        self.off = frozenset(off)
+        statistics = nominal_statistics(SCHEMA) if statistics is None else statistics
+        _require_columns(statistics)
+        self._score_task, self._score_node, self._score_cluster = (
+            RowScorer(table, statistics, self.off) for table in SCHEMA.tables
+        )
+        self._workflows = Workflows()
+        self._groups = Groups(self._workflows, most_groups)
+        self._nodes: NodeRows | None = None
+
+    def encode(self, view: CycleView) -> Encoded:
+        """Return the arrays of a cycle.
+
+        Raises:
+            InvalidInput: the board of readings has fewer rows than the state.
+        """
+        if self._nodes is None or self._nodes.state is not view.state:
+            self._nodes = NodeRows(view.state, self._score_node)
+        nodes = self._nodes
+        nodes.begin(view)
+        grouped = self._groups.of(view.pending)
+        tasks = encode_tasks(grouped, self._workflows, nodes.types, view.now_s)
+        self._workflows.forget(len(tasks.workflows))
+        cluster = encode_cluster(view, nodes, grouped, tasks.workflows)
+        remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)
+        has_topology = FeatureGroup.TOPOLOGY not in self.off
+        return Encoded(
+            schema_id=self.schema.id,
+            task_features=self._score_task(tasks.raw),
+            position=tasks.position.astype(np.float32) * np.float32(has_topology),
+            order_prior=-np.log(np.maximum(remaining_s, _LEAST_REMAINING_S)).astype(np.float32),
+            priority=np.array([group.task.shape.priority for group in grouped.groups], np.int64),
+            cluster_features=self._score_cluster(cluster[None, :])[0],
+            node_features=nodes.encoded,
+            log_factor_of_type=tasks.log_factors.astype(np.float32),
+            type_of_node=nodes.type_of,
+            node_rows=nodes.rows,
+            node_epoch=nodes.epoch,
+            group_of=grouped.group_of,
+            members=[group.members for group in grouped.groups],
+            raw_task=tasks.raw,
+            raw_node=nodes.raw,
+            raw_cluster=cluster,
+        )
+
+    def refresh_nodes(self) -> NDArray[np.intp]:
+        """Bring `node_features` and `raw_node` of the last encoding up to the state as it is now.
+
+        Returns:
+            The places of the nodes whose features changed since the last call, or since the encoder first saw
+            them; ascending.
+
+        Raises:
+            InternalError: nothing was encoded yet.
+        """
+        if self._nodes is None:
+            raise InternalError("the nodes were to be refreshed before anything was encoded")
+        return self._nodes.refresh()
+
+
+def _require_columns(statistics: FrozenStatistics) -> None:
+    statistics.require_names([feature.name for feature in SCHEMA.features])
+    for one, feature in zip(statistics.features, SCHEMA.features, strict=True):
+        if one.feature != feature:
+            raise InvalidInput(
+                f"statistics of {feature.name!r} are of {one.feature}, this version encodes {feature}; "
+                "train with this version, or serve with the one that trained"
+            )

@@ -1,0 +1,280 @@
+"""Rows of nodes, kept between cycles and within one: only those of touched nodes are made anew.
+
+A node's row follows from the node, the pods on it, what the view knows of them, and the readings; from no
+clock. So it stays right until one of these changes, and each of them says when: the state's journal, the
+view's tasks, and the version of the board of readings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import (
+    CPU_COLUMN,
+    MEMORY,
+    MEMORY_COLUMN,
+    PODS_COLUMN,
+    ChangeKind,
+    ClusterState,
+    Node,
+)
+from stowplan.core.encoder.columns import LOADS, READINGS, RESIDUALS, SCHEMA
+from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, Occupants
+from stowplan.core.encoder.scoring import RowScorer
+from stowplan.core.encoder.tasks import gpus_requested
+from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.interface import CycleView
+from stowplan.core.policy.nodes.predicted import capacity_of
+from stowplan.core.semantics.board import NodeReadings
+from stowplan.errors import InvalidInput
+
+__all__ = ["NodeRows"]
+
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_WIDTH: Final = len(SCHEMA.node.columns)
+_AT: Final = SCHEMA.node.places
+_FIXED: Final = (
+    *(column.name for column in SCHEMA.node.columns[:RESOURCE_COUNT]),
+    "allocatable_memory_bytes",
+    "memory_per_core_bytes",
+    "gpus",
+)
+_FIXED_COLUMNS: Final = np.array([_AT[name] for name in _FIXED])
+_LOAD_COLUMNS: Final = np.array([_AT[name] for name in LOADS])
+_READING_COLUMNS: Final = np.array([_AT[name] for name in READINGS])
+_DISK_READING: Final = _AT["storage_bytes_per_s"]
+
+
+class NodeRows:
+    """Rows of the nodes of one state, N nodes.
+
+    Attributes:
+        raw: float64 (N, columns).
+        encoded: float32 (N, schema.node.width).
+        rows: intp (N,); row of each in the state.
+        types: names of the machine types met so far.
+        type_of: intp (N,); index of each node's machine type.
+        epoch: grows when nodes came or went.
+    """
+
+    def __init__(self, state: ClusterState, scorer: RowScorer) -> None:
+        """Know no node of `state` yet."""
+        self.state = state
+        self._score = scorer
+        self._occupants = Occupants(state)
+        self._sequence = -1
+        self._readings: NodeReadings | None = None
+        self._version = 0
+        self._board_columns: tuple[Ints, Ints] = (np.empty(0, np.intp), np.empty(0, np.intp))
+        self._nodes: list[Node | None] = []  # as they were when their fixed numbers were taken
+        self._fixed: Doubles = np.empty((0, len(_FIXED)))
+        self._type_of_row: Ints = np.empty(0, np.intp)
+        self._place_of: Ints = np.empty(0, np.intp)
+        self._changed: set[int] = set()  # places, since they were last asked for
+        self.types: tuple[str, ...] = ()
+        self.epoch = 0
+        self.rows: Ints = np.empty(0, np.intp)
+        self.raw: Doubles = np.empty((0, _WIDTH))
+        self.encoded: NDArray[np.float32] = np.empty((0, scorer.encoded_width), np.float32)
+
+    @property
+    def type_of(self) -> Ints:
+        """Index of each node's machine type, intp (N,)."""
+        return self._type_of_row[self.rows]
+
+    def begin(self, view: CycleView) -> None:
+        """Bring the rows up to what `view` says.
+
+        Raises:
+            InvalidInput: the readings are of fewer rows than the state.
+        """
+        stale = self._occupants.begin(view)
+        read = self._rows_read(view.readings)
+        rows = self._touched()
+        if rows is None or read is None or stale is None:
+            self._make_all()
+        else:
+            self._make(rows.union(stale, read))
+
+    def refresh(self) -> Ints:
+        """Bring the rows up to the state; return the places that changed since the last call, ascending."""
+        rows = self._touched()
+        if rows is None:
+            self._make_all()
+        elif rows:
+            self._make(rows)
+        changed = np.array(sorted(self._changed), dtype=np.intp)
+        self._changed.clear()
+        return changed
+
+    # ---- what changed ----
+
+    def _touched(self) -> set[int] | None:
+        """Return the rows of nodes that something happened to; None: all, or other nodes."""
+        sequence, before = self.state.sequence, self._sequence
+        if sequence == before:
+            return set()
+        changes = self.state.changes_since(before) if before >= 0 else None
+        self._sequence = sequence
+        if changes is None:
+            self._look_at_nodes(range(self.state.capacity))
+            return None
+        rows: set[int] = set()
+        nodes: set[int] = set()
+        for change in changes:
+            if change.kind is ChangeKind.POD:
+                rows.add(change.row)
+            elif change.kind is ChangeKind.NODE:
+                nodes.add(change.row)
+        if nodes and self._look_at_nodes(nodes):
+            return None
+        rows |= nodes
+        return rows
+
+    def _look_at_nodes(self, rows: Iterable[int]) -> bool:
+        """Take the fixed numbers of nodes that are other ones than before; tell whether some came or went."""
+        state = self.state
+        more = state.capacity - len(self._nodes)
+        if more > 0:
+            self._nodes += [None] * more
+            self._fixed = np.concatenate([self._fixed, np.full((more, len(_FIXED)), math.nan)])
+            self._type_of_row = np.concatenate([self._type_of_row, np.zeros(more, np.intp)])
+        for row in rows:
+            node = state.nodes[row]
+            if node is self._nodes[row]:
+                continue
+            self._nodes[row] = node
+            if node is not None:
+                self._fixed[row] = _fixed_numbers(node)
+                self._type_of_row[row] = self._type_number(node.hardware.machine_type)
+                self._occupants.forget_row(row)
+        present = np.flatnonzero(state.is_node)
+        if np.array_equal(present, self.rows) and self._place_of.size == state.capacity:
+            return False
+        self.rows = present
+        self._place_of = np.full(state.capacity, -1, np.intp)
+        self._place_of[present] = np.arange(present.size)
+        self.epoch += 1
+        return True
+
+    def _type_number(self, name: str) -> int:
+        if name not in self.types:
+            self.types = (*self.types, name)
+        return self.types.index(name)
+
+    def _rows_read(self, readings: NodeReadings | None) -> set[int] | None:
+        """Return the rows of which readings changed; None: all."""
+        if readings is not None and len(readings) < self.state.capacity:
+            raise InvalidInput(
+                f"the board of readings has {len(readings)} rows, the state {self.state.capacity}; `grow` it"
+            )
+        version = -1 if readings is None else readings.version
+        if readings is not self._readings:
+            self._readings, self._version = readings, version
+            if readings is not None:
+                held = [(at, name) for at, name in enumerate(readings.quantities) if name in READINGS]
+                self._board_columns = (
+                    np.array([at for at, _ in held], dtype=np.intp),
+                    np.array([_AT[name] for _, name in held], dtype=np.intp),
+                )
+            return None
+        if readings is None or version == self._version:
+            return set()
+        rows = readings.rows_changed_since(self._version).tolist()
+        self._version = version
+        return set(rows)
+
+    # ---- rows ----
+
+    def _make_all(self) -> None:
+        self.raw = self._raw_rows(self.rows)
+        self.encoded = self._score(self.raw)
+        self._changed = set(range(self.rows.size))
+
+    def _make(self, touched: set[int]) -> None:
+        rows = np.array(sorted(touched), dtype=np.intp)
+        places = self._place_of[rows]
+        rows, places = rows[places >= 0], places[places >= 0]
+        if not rows.size:
+            return
+        self.raw[places] = self._raw_rows(rows)
+        encoded = self._score(self.raw[places])
+        differs = (encoded != self.encoded[places]).any(axis=1)
+        self.encoded[places] = encoded
+        self._changed.update(places[differs].tolist())
+
+    def _raw_rows(self, rows: Ints) -> Doubles:
+        """Return float64 (rows, columns)."""
+        raw = np.full((rows.size, _WIDTH), math.nan)
+        raw[:, _FIXED_COLUMNS] = self._fixed[rows]
+        self._fill_room(raw, rows)
+        capacity = self._fixed[rows, :RESOURCE_COUNT]
+        self._fill_load(raw, rows, capacity)
+        readings = self._readings
+        if readings is not None:
+            from_board, to = self._board_columns
+            raw[:, to] = readings.values[rows[:, None], from_board]
+            _fill_residuals(raw, capacity)
+        return raw
+
+    def _fill_room(self, raw: Doubles, rows: Ints) -> None:
+        state = self.state
+        columns = [CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN]
+        allocatable = state.allocatable[rows][:, columns].astype(np.float64)
+        requested = state.requested[rows][:, columns].astype(np.float64)
+        free = np.maximum(allocatable - requested, 0.0)
+        shares = np.divide(free, allocatable, out=np.full_like(free, math.nan), where=allocatable > 0.0)
+        raw[:, [_AT["free_cpu_share"], _AT["free_memory_share"], _AT["free_pods_share"]]] = shares
+        raw[:, _AT["free_cpu_cores"]] = free[:, 0] / 1000.0
+        raw[:, _AT["free_memory_bytes"]] = free[:, 1]
+        raw[:, _AT["pods"]] = requested[:, 2]
+        milli = state.gpu_free_milli[rows]
+        if milli.shape[1]:
+            here = milli >= 0
+            count = here.sum(axis=1)
+            free_milli = np.where(here, milli, 0).sum(axis=1)
+            gpus = np.where(count > 0, free_milli / np.maximum(count, 1) / 1000.0, math.nan)
+            raw[:, _AT["free_gpu_share"]] = gpus
+
+    def _fill_load(self, raw: Doubles, rows: Ints, capacity: Doubles) -> None:
+        types = self.types
+        numbers: list[int] = self._type_of_row[rows].tolist()
+        kinds = [types[number] for number in numbers]
+        sums = self._occupants.sums(rows.tolist(), kinds)
+        raw[:, _LOAD_COLUMNS] = sums[:, :RESOURCE_COUNT] / capacity
+        raw[:, _AT["exposed_tasks"]] = sums[:, EXPOSED]
+        raw[:, _AT["exposed_cpu_share"]] = sums[:, EXPOSED_CORES] / capacity[:, Resource.CPU]
+        pods = raw[:, _AT["pods"]]
+        raw[:, _AT["known_pods_share"]] = np.where(
+            pods > 0.0, sums[:, KNOWN] / np.maximum(pods, 1.0), math.nan
+        )
+
+
+def _fill_residuals(raw: Doubles, capacity: Doubles) -> None:
+    loads = np.minimum(raw[:, _LOAD_COLUMNS], 1.0)
+    explained = {
+        "unexplained_cpu": loads[:, Resource.CPU],
+        "unexplained_dram": loads[:, Resource.DRAM],
+        "unexplained_disk": loads[:, Resource.DISK],
+        "unexplained_nic": np.maximum(loads[:, Resource.NIC_UP], loads[:, Resource.NIC_DOWN]),
+    }
+    for name, (reading, _) in RESIDUALS.items():
+        measured = raw[:, _AT[reading]]
+        if _AT[reading] == _DISK_READING:
+            measured = measured / capacity[:, Resource.DISK]
+        raw[:, _AT[name]] = measured - explained[name]
+
+
+def _fixed_numbers(node: Node) -> list[float]:
+    """Return what a node has, in the order of `_FIXED`; NaN where it is not known."""
+    capacity = [amount if math.isfinite(amount) else math.nan for amount in capacity_of(node)]
+    memory = float(node.allocatable.get(MEMORY, 0))
+    gpus = len(node.hardware.gpus) or gpus_requested(node.allocatable)
+    return [*capacity, memory, memory / capacity[Resource.CPU], gpus]

@@ -1,0 +1,206 @@
+"""What runs on each node, as far as a view tells, and what it takes there.
+
+A pod's work is known from the running tasks, or from the pending ones when it was placed in this cycle; of
+others only what they request. Nothing else is remembered: a pod is worth what the view says of it, so that a
+decision can be made again from its record. What is kept between cycles is found again only where pods came or
+went, or where the view says something else of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.core.domain import (
+    BoundPod,
+    ClusterState,
+    PendingTask,
+    PodShape,
+    RunningTask,
+    Task,
+    Workflow,
+    WorkflowProgress,
+)
+from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.interface import CycleView
+from stowplan.core.policy.nodes.predicted import TaskDemand, demand_of_task, requested_demand
+
+__all__ = ["EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "Occupants"]
+
+Doubles = NDArray[np.float64]
+
+EXPOSED: Final = RESOURCE_COUNT
+EXPOSED_CORES: Final = RESOURCE_COUNT + 1
+KNOWN: Final = RESOURCE_COUNT + 2
+OCCUPANT_COLUMNS: Final = RESOURCE_COUNT + 3
+"""What is summed over the pods of a node: units of each `Resource` per second, exposed latency shares, the
+same times cores, and how many of the pods are known tasks."""
+_MOST: Final = 16384  # pods and tasks remembered, unless more are bound
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A workflow of which tasks run: they are others when it is replaced."""
+
+    progress: WorkflowProgress
+    workflow: Workflow
+    keys: set[str] = field(default_factory=set[str])
+
+
+class Occupants:
+    """Sums over the pods of each node of one state."""
+
+    def __init__(self, state: ClusterState) -> None:
+        """Know nothing of the pods of `state` yet."""
+        self._state = state
+        self._view: CycleView | None = None
+        self._pods: dict[str, tuple[BoundPod, int]] = {}
+        self._numbers: dict[tuple[int, str] | PodShape, int] = {}  # of task and machine type, or of shape
+        self._tasks: list[Task | None] = []  # kept, so that their identity stays their own
+        self._sums: Doubles = np.empty((256, OCCUPANT_COLUMNS))
+        self._running: dict[int, RunningTask] = {}
+        self._watched: dict[int, _Watched] = {}
+        self._pending: dict[str, PendingTask] | None = None
+        self._assumed: set[str] = set()  # known from the pending tasks of the cycle
+
+    def begin(self, view: CycleView) -> set[int] | None:
+        """Start a cycle; return the rows with a pod of which the view says something else than before.
+
+        Returns:
+            The rows; None: all.
+        """
+        self._view = view
+        self._pending = None
+        has_much = len(self._pods) + len(self._tasks) > max(_MOST, 4 * len(self._state.pods))
+        if has_much:
+            self._forget()
+        stale = self._assumed | self._other_workflows() | self._other_tasks(view)
+        self._assumed = set()
+        if has_much:
+            return None
+        rows: set[int] = set()
+        for key in stale:
+            self._pods.pop(key, None)
+            held = self._state.pods.get(key)
+            if held is not None:
+                rows.add(held[1])
+        return rows
+
+    def forget_row(self, row: int) -> None:
+        """Look at the pods of `row` anew: its machine may be another one."""
+        for key in self._state.pods_on[row]:
+            self._pods.pop(key, None)
+
+    def sums(self, rows: Sequence[int], types: Sequence[str]) -> Doubles:
+        """Return the sums over the pods of each of `rows`, float64 (rows, OCCUPANT_COLUMNS).
+
+        Args:
+            rows: of the state.
+            types: machine type of each.
+        """
+        numbers: list[int] = []
+        counts: list[int] = []
+        pods_on, known = self._state.pods_on, self._pods
+        for row, kind in zip(rows, types, strict=True):
+            pods = pods_on[row]
+            counts.append(len(pods))
+            for key, pod in pods.items():
+                held = known.get(key)
+                if held is None or held[0] is not pod:
+                    held = known[key] = (pod, self._number_of(key, pod, kind))
+                numbers.append(held[1])
+        # bincount adds one by one in the order given, so a row's sum is the same whatever else is summed.
+        cells = np.repeat(np.arange(len(rows)) * OCCUPANT_COLUMNS, counts)[:, None] + np.arange(
+            OCCUPANT_COLUMNS
+        )
+        found = np.bincount(
+            cells.ravel(), self._sums[numbers].ravel(), minlength=len(rows) * OCCUPANT_COLUMNS
+        )
+        return found.astype(np.float64, copy=False).reshape(len(rows), OCCUPANT_COLUMNS)
+
+    # ---- what the view says ----
+
+    def _other_tasks(self, view: CycleView) -> set[str]:
+        """Return the keys of the running tasks that came, went or were replaced."""
+        before = self._running
+        if len(view.running) == len(before) and all(map(is_, view.running.values(), before.values())):
+            return set()
+        self._running = {id(task): task for task in view.running.values()}
+        came = [task for number, task in self._running.items() if number not in before]
+        went = [task for number, task in before.items() if number not in self._running]
+        return {task.pending.key for task in (*came, *went)}
+
+    def _other_workflows(self) -> set[str]:
+        """Return the keys of the tasks whose workflow has been replaced."""
+        keys: set[str] = set()
+        for number, watched in list(self._watched.items()):
+            if watched.progress.workflow is not watched.workflow:
+                keys |= watched.keys
+                del self._watched[number]
+        return keys
+
+    def _number_of(self, key: str, pod: BoundPod, kind: str) -> int:
+        view = self._view
+        running = None if view is None else view.running.get(key)
+        if running is not None:
+            pending = running.pending
+            watched = self._watched.get(id(pending.progress))
+            if watched is None:
+                watched = _Watched(pending.progress, pending.progress.workflow)
+                self._watched[id(pending.progress)] = watched
+            watched.keys.add(key)
+            return self._number_of_task(pending.task, kind)
+        own = self._pending_of(key)
+        if own is not None:
+            self._assumed.add(key)
+            return self._number_of_task(own.task, kind)
+        number = self._numbers.get(pod.shape)
+        if number is None:
+            number = self._numbers[pod.shape] = self._add(
+                None, _sums_of(requested_demand(pod.shape), kind, 0)
+            )
+        return number
+
+    def _pending_of(self, key: str) -> PendingTask | None:
+        if self._pending is None:
+            self._pending = {} if self._view is None else {task.key: task for task in self._view.pending}
+        return self._pending.get(key)
+
+    def _number_of_task(self, task: Task, kind: str) -> int:
+        number = self._numbers.get((id(task), kind))
+        if number is None:
+            number = self._add(task, _sums_of(demand_of_task(task), kind, 1))
+            self._numbers[id(task), kind] = number
+        return number
+
+    def _add(self, task: Task | None, sums: Doubles) -> int:
+        number = len(self._tasks)
+        self._tasks.append(task)
+        if number == len(self._sums):
+            self._sums = np.concatenate([self._sums, np.empty_like(self._sums)])
+        self._sums[number] = sums
+        return number
+
+    def _forget(self) -> None:
+        self._pods.clear()
+        self._numbers.clear()
+        self._tasks.clear()
+        self._watched.clear()
+        self._assumed.clear()
+
+
+def _sums_of(demand: TaskDemand, kind: str, known: int) -> Doubles:
+    """Return what one pod adds: its rates when it is alone on the machine, which what it shares lowers."""
+    factor, rate = demand.factor_on(kind), demand.rate_alone(kind)
+    sums = np.empty(OCCUPANT_COLUMNS)
+    sums[:RESOURCE_COUNT] = demand.per_s * rate
+    sums[Resource.CPU] = demand.per_s[Resource.CPU] * factor * rate
+    sums[EXPOSED] = demand.exposed
+    sums[EXPOSED_CORES] = demand.exposed * sums[Resource.CPU]
+    sums[KNOWN] = known
+    return sums
