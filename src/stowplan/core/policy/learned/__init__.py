@@ -1,0 +1,1 @@
+"""The learned policy: a network of a release, served by ONNX Runtime."""
