@@ -25,7 +25,7 @@ from stowplan.core.decoder import Infeasible, Wait
 from stowplan.core.domain import PendingTask, PodShape
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.physics.laws import PhysicsLaws
-from stowplan.core.policy import Policy, make_policy
+from stowplan.core.policy import CycleView, Policy, make_policy
 from stowplan.errors import InternalError
 from stowplan.simulate.background import Background
 from stowplan.simulate.book import EndStatus, TaskBook
@@ -219,6 +219,14 @@ class Simulation:
 
     def step(self) -> None:
         """Go to the next instant that matters and deal with all that happens there."""
+        self.advance()
+        self.decide()
+
+    def advance(self) -> bool:
+        """Go to the next instant that matters, short of deciding; return whether tasks are to be decided on.
+
+        `decide` must follow; `view` is what the policy will be shown.
+        """
         kernel, book = self.site.kernel, self.book
         arrival_s = book.next_arrival_s
         until_s = min(
@@ -249,11 +257,28 @@ class Simulation:
         # 5. Decide.
         if self._control.wants_cycle and self._cycle_s == math.inf:
             self._cycle_s = self._next_cycle_s(now_s)
+        return self._cycle_s <= now_s and len(self.pending) > 0
+
+    def decide(self) -> None:
+        """Run the scheduling cycle that is due, if one is, and give up what can no longer happen."""
+        now_s = self.now_s
         if self._cycle_s <= now_s:
             self._decide(now_s)
         # 6. Nothing left to happen.
         while self._is_starving():
             self._end_starved(now_s)
+
+    @property
+    def view(self) -> CycleView:
+        """What a policy is shown that decides now."""
+        return CycleView(
+            self.site.state,
+            self.now_s,
+            self.pending.window(),
+            self.engine.rng,
+            self.floor.running,
+            self.engine.filters_of,
+        )
 
     # ---- deciding -------------------------------------------------------------------------------
 
