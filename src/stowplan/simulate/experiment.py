@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import signal
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import polars as pl
 
@@ -25,6 +22,7 @@ from stowplan.core.policy import Policy, make_policy
 from stowplan.errors import InvalidInput
 from stowplan.simulate.clusters.model import Cluster
 from stowplan.simulate.compare import NO_COMPARISON, compare
+from stowplan.simulate.interrupts import Flag, ctrl_c_held_back, ctrl_c_sets
 from stowplan.simulate.progress import RunProgress
 from stowplan.simulate.results import RunResult, write_frames
 from stowplan.simulate.simulator import Simulation
@@ -62,14 +60,6 @@ class ExperimentResult:
     def write_parquet(self, folder: Path) -> list[Path]:
         """Write all frames and `comparison`; see `RunResult.write_parquet`."""
         return write_frames(folder, {**dict(self.result.frames()), "comparison": self.comparison})
-
-
-class _Stop(Protocol):
-    """What a flag between threads and one between processes have in common."""
-
-    def is_set(self) -> bool: ...
-
-    def set(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +142,7 @@ def _run_here(
 ) -> dict[tuple[str, int], RunResult]:
     results: dict[tuple[str, int], RunResult] = {}
     stop = threading.Event()
-    with _ctrl_c_sets(stop):
+    with ctrl_c_sets(stop):
         for policy, seed in jobs:
             if stop.is_set() and results:
                 break
@@ -169,7 +159,7 @@ def _run_here(
 
 
 def _run_one(
-    work: _Work, policy: str, seed: int, stop: _Stop, watch: Callable[[RunProgress], None]
+    work: _Work, policy: str, seed: int, stop: Flag, watch: Callable[[RunProgress], None]
 ) -> RunResult:
     simulation = Simulation(work.cluster, work.workload, work.make(policy), seed=seed, **work.settings)
     gc.freeze()  # what a run keeps to its end, the collector need not walk again and again
@@ -185,52 +175,18 @@ def _run_one(
         gc.unfreeze()
 
 
-@contextmanager
-def _ctrl_c_sets(stop: _Stop) -> Generator[None]:
-    """Have the first Ctrl-C set `stop` and the second raise; only the main thread can be asked to."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 # ---- several processes ----------------------------------------------------------------------
-
-
-@contextmanager
-def _ctrl_c_held_back() -> Generator[None]:
-    """Have Ctrl-C wait, and never reach processes started meanwhile: they inherit the mask.
-
-    A terminal sends Ctrl-C to the whole group; one that hit a worker still importing would end it in mid-air.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Worker:
     """What a worker process keeps between runs; set once by `_begin_worker`."""
 
     work: _Work
-    stop: _Stop
+    stop: Flag
     shares: Any
 
 
-def _begin_worker(work: _Work, stop: _Stop, shares: Any) -> None:  # noqa: ANN401  (a shared array has no public type)
+def _begin_worker(work: _Work, stop: Flag, shares: Any) -> None:  # noqa: ANN401  (a shared array has no public type)
     _Worker.work, _Worker.stop, _Worker.shares = work, stop, shares
 
 
@@ -255,12 +211,12 @@ def _run_in_processes(
     stop = context.Event()
     shares = context.Array("d", len(jobs), lock=False)
     with (
-        _ctrl_c_sets(stop),
+        ctrl_c_sets(stop),
         ProcessPoolExecutor(
             processes, mp_context=context, initializer=_begin_worker, initargs=(work, stop, shares)
         ) as pool,
     ):
-        with _ctrl_c_held_back():  # workers are born in here
+        with ctrl_c_held_back():  # workers are born in here
             futures = [pool.submit(_run_in_worker, job, *arguments) for job, arguments in enumerate(jobs)]
         open_runs: set[Future[RunResult | None]] = set(futures)
         while open_runs:
