@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain import CPU, CPU_COLUMN, MEMORY_COLUMN
+from stowplan.core.domain import CPU_COLUMN, MEMORY_COLUMN
 from stowplan.core.encoder.columns import LOADS, MEANS, SCHEMA
-from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.nodes import NodeRows
-from stowplan.core.encoder.workflows import ProgressFacts
+from stowplan.core.encoder.tasks import TasksEncoded
 from stowplan.core.policy.interface import CycleView
 
 __all__ = ["encode_cluster"]
@@ -27,20 +26,20 @@ _WIDTH: Final = len(SCHEMA.cluster.columns)
 _MEANS_AT: Final = np.array([_AT[name] for name in LOADS] + [_AT[f"mean_{name}"] for name in MEANS])
 _NODE_COLUMNS: Final = np.array([SCHEMA.node.places[name] for name in (*LOADS, *MEANS)])
 _GPUS: Final = SCHEMA.node.places["gpus"]
+_REQUEST: Final = SCHEMA.task.places["request_cpu_cores"]
+_MEMBERS: Final = SCHEMA.task.places["group_tasks"]
 _HIGHEST: Final = 4.0
 _STEPS: Final = 2.0**32  # of a number that is summed in integers
 
 
-def encode_cluster(
-    view: CycleView, nodes: NodeRows, grouped: Grouped, workflows: list[ProgressFacts]
-) -> Doubles:
+def encode_cluster(view: CycleView, nodes: NodeRows, tasks: TasksEncoded, groups: int) -> Doubles:
     """Return the raw row of the cluster, float64 (columns,), NaN where a number is not known.
 
     Args:
         view: the cycle.
         nodes: rows of the nodes, up to date.
-        grouped: the pending tasks in groups.
-        workflows: those of the groups.
+        tasks: rows of the groups that are encoded.
+        groups: how many there are, with those that are not.
     """
     row = np.full(_WIDTH, math.nan)
     size = nodes.rows.size
@@ -48,8 +47,8 @@ def encode_cluster(
     free = np.maximum(allocatable - view.state.requested[nodes.rows].sum(axis=0), 0)
     cores = float(allocatable[CPU_COLUMN]) / 1000.0
     types = np.bincount(nodes.type_of, minlength=1)
-    wanted_milli = sum(len(group.members) * group.task.shape.requests.get(CPU, 0) for group in grouped.groups)
-    remaining_s = math.fsum(one.progress.remaining_work_s for one in workflows)
+    wanted_cores = float((tasks.raw[:, _REQUEST] * tasks.raw[:, _MEMBERS]).sum())
+    remaining_s = math.fsum(one.progress.remaining_work_s for one in tasks.workflows)
     oldest_s = view.now_s - view.pending[0].ready_s if view.pending else 0.0
     row[_MEANS_AT] = _means(nodes.raw[:, _NODE_COLUMNS])
     numbers = {
@@ -61,11 +60,11 @@ def encode_cluster(
         "free_cpu_share": _share(free[CPU_COLUMN], allocatable[CPU_COLUMN]),
         "free_memory_share": _share(free[MEMORY_COLUMN], allocatable[MEMORY_COLUMN]),
         "pending_tasks": len(view.pending),
-        "pending_groups": grouped.count,
-        "pending_workflows": len(workflows),
+        "pending_groups": groups,
+        "pending_workflows": len(tasks.workflows),
         "running_tasks": len(view.running),
         "oldest_waiting_s": oldest_s,
-        "demanded_cpu_share": wanted_milli / 1000.0 / max(cores, 1e-3),
+        "demanded_cpu_share": wanted_cores / max(cores, 1e-3),
         "remaining_s": remaining_s / max(cores, 1e-3),
     }
     for name, number in numbers.items():

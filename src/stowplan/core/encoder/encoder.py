@@ -84,7 +84,7 @@ class Encoder:
         grouped = self._groups.of(view.pending)
         tasks = encode_tasks(grouped, self._workflows, nodes.types, view.now_s)
         self._workflows.forget(len(tasks.workflows))
-        cluster = encode_cluster(view, nodes, grouped, tasks.workflows)
+        cluster = encode_cluster(view, nodes, tasks, grouped.count)
         remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)
         has_topology = FeatureGroup.TOPOLOGY not in self.off
         return Encoded(

@@ -107,10 +107,11 @@ class Groups:
                 group.cycle, group.first, group.members = cycle, task, [place]
                 found.append(group)
         chosen = self._choose(found)
-        group_of = np.full(len(pending), -1, dtype=np.intp)
+        group_of = [-1] * len(pending)
         for number, group in enumerate(chosen):
-            group_of[group.members] = number
-        return Grouped(chosen, group_of, len(found))
+            for place in group.members:
+                group_of[place] = number
+        return Grouped(chosen, np.array(group_of, dtype=np.intp), len(found))
 
     def _choose(self, found: list[TaskGroup]) -> list[TaskGroup]:
         priority = np.array([group.task.shape.priority for group in found], dtype=np.int64)

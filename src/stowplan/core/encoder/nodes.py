@@ -8,7 +8,7 @@ view's tasks, and the version of the board of readings.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,14 +24,14 @@ from stowplan.core.domain import (
     Node,
 )
 from stowplan.core.encoder.columns import LOADS, READINGS, RESIDUALS, SCHEMA
-from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, Occupants
+from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUPANT_COLUMNS, Occupants
 from stowplan.core.encoder.scoring import RowScorer
 from stowplan.core.encoder.tasks import gpus_requested
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.predicted import capacity_of
 from stowplan.core.semantics.board import NodeReadings
-from stowplan.errors import InvalidInput
+from stowplan.errors import InternalError, InvalidInput
 
 __all__ = ["NodeRows"]
 
@@ -40,16 +40,33 @@ Ints = NDArray[np.intp]
 
 _WIDTH: Final = len(SCHEMA.node.columns)
 _AT: Final = SCHEMA.node.places
+
+
+def _span(names: Sequence[str]) -> slice:
+    """Return where columns stand that stand together."""
+    first = _AT[names[0]]
+    if [column.name for column in SCHEMA.node.columns[first : first + len(names)]] != list(names):
+        raise InternalError(f"the columns {', '.join(names)} of nodes do not stand together")
+    return slice(first, first + len(names))
+
+
 _FIXED: Final = (
     *(column.name for column in SCHEMA.node.columns[:RESOURCE_COUNT]),
     "allocatable_memory_bytes",
     "memory_per_core_bytes",
     "gpus",
 )
-_FIXED_COLUMNS: Final = np.array([_AT[name] for name in _FIXED])
-_LOAD_COLUMNS: Final = np.array([_AT[name] for name in LOADS])
-_READING_COLUMNS: Final = np.array([_AT[name] for name in READINGS])
-_DISK_READING: Final = _AT["storage_bytes_per_s"]
+_FIXED_AT: Final = _span(_FIXED)
+_FREE_AT: Final = _span(("free_cpu_share", "free_memory_share", "free_pods_share"))
+_LOADS_AT: Final = _span(LOADS)
+_EXPOSED_AT: Final = _span(("exposed_tasks", "exposed_cpu_share"))
+_READINGS_AT: Final = _span(tuple(READINGS))
+_RESIDUALS_AT: Final = _span(tuple(RESIDUALS))
+_MEASURED: Final = np.array([_AT[reading] for reading, _ in RESIDUALS.values()])
+_DISK_RESIDUAL: Final = [reading for reading, _ in RESIDUALS.values()].index("storage_bytes_per_s")
+_FREE_GPU, _FREE_CORES, _FREE_MEMORY = _AT["free_gpu_share"], _AT["free_cpu_cores"], _AT["free_memory_bytes"]
+_PODS, _KNOWN_PODS = _AT["pods"], _AT["known_pods_share"]
+_COUNTED: Final = slice(CPU_COLUMN, PODS_COLUMN + 1)  # cores, memory, pods: the first columns of every state
 
 
 class NodeRows:
@@ -72,9 +89,10 @@ class NodeRows:
         self._sequence = -1
         self._readings: NodeReadings | None = None
         self._version = 0
-        self._board_columns: tuple[Ints, Ints] = (np.empty(0, np.intp), np.empty(0, np.intp))
+        self._board_columns: Ints = np.empty(0, np.intp)
         self._nodes: list[Node | None] = []  # as they were when their fixed numbers were taken
         self._fixed: Doubles = np.empty((0, len(_FIXED)))
+        self._sums: Doubles = np.empty((0, OCCUPANT_COLUMNS))  # over the pods of each row
         self._type_of_row: Ints = np.empty(0, np.intp)
         self._place_of: Ints = np.empty(0, np.intp)
         self._changed: set[int] = set()  # places, since they were last asked for
@@ -98,10 +116,10 @@ class NodeRows:
         stale = self._occupants.begin(view)
         read = self._rows_read(view.readings)
         rows = self._touched()
-        if rows is None or read is None or stale is None:
+        if rows is None or stale is None:
             self._make_all()
         else:
-            self._make(rows.union(stale, read))
+            self._make(rows | stale, read)
 
     def refresh(self) -> Ints:
         """Bring the rows up to the state; return the places that changed since the last call, ascending."""
@@ -109,7 +127,7 @@ class NodeRows:
         if rows is None:
             self._make_all()
         elif rows:
-            self._make(rows)
+            self._make(rows, set())
         changed = np.array(sorted(self._changed), dtype=np.intp)
         self._changed.clear()
         return changed
@@ -169,22 +187,18 @@ class NodeRows:
             self.types = (*self.types, name)
         return self.types.index(name)
 
-    def _rows_read(self, readings: NodeReadings | None) -> set[int] | None:
-        """Return the rows of which readings changed; None: all."""
+    def _rows_read(self, readings: NodeReadings | None) -> set[int]:
+        """Return the rows of which readings changed."""
         if readings is not None and len(readings) < self.state.capacity:
             raise InvalidInput(
                 f"the board of readings has {len(readings)} rows, the state {self.state.capacity}; `grow` it"
             )
         version = -1 if readings is None else readings.version
         if readings is not self._readings:
-            self._readings, self._version = readings, version
             if readings is not None:
-                held = [(at, name) for at, name in enumerate(readings.quantities) if name in READINGS]
-                self._board_columns = (
-                    np.array([at for at, _ in held], dtype=np.intp),
-                    np.array([_AT[name] for _, name in held], dtype=np.intp),
-                )
-            return None
+                self._board_columns = _columns_of(readings)
+            self._readings, self._version = readings, version
+            return set(self.rows.tolist())
         if readings is None or version == self._version:
             return set()
         rows = readings.rows_changed_since(self._version).tolist()
@@ -194,82 +208,79 @@ class NodeRows:
     # ---- rows ----
 
     def _make_all(self) -> None:
+        self._sums = np.zeros((self.state.capacity, OCCUPANT_COLUMNS))
+        self._count(self.rows)
         self.raw = self._raw_rows(self.rows)
         self.encoded = self._score(self.raw)
         self._changed = set(range(self.rows.size))
 
-    def _make(self, touched: set[int]) -> None:
-        rows = np.array(sorted(touched), dtype=np.intp)
+    def _make(self, occupied: set[int], read: set[int]) -> None:
+        rows = np.array(sorted(occupied | read), dtype=np.intp)
         places = self._place_of[rows]
-        rows, places = rows[places >= 0], places[places >= 0]
+        if rows.size and places.min() < 0:  # a reading of a row that holds no node
+            rows, places = rows[places >= 0], places[places >= 0]
         if not rows.size:
             return
-        self.raw[places] = self._raw_rows(rows)
-        encoded = self._score(self.raw[places])
+        if occupied:
+            self._count(rows if len(occupied) == rows.size else np.array(sorted(occupied), dtype=np.intp))
+        raw = self.raw[places] = self._raw_rows(rows)
+        encoded = self._score(raw)
         differs = (encoded != self.encoded[places]).any(axis=1)
         self.encoded[places] = encoded
         self._changed.update(places[differs].tolist())
 
+    def _count(self, rows: Ints) -> None:
+        """Take the sums over the pods of `rows`."""
+        types = self.types
+        numbers: list[int] = self._type_of_row[rows].tolist()
+        self._sums[rows] = self._occupants.sums_on(rows.tolist(), [types[number] for number in numbers])
+
     def _raw_rows(self, rows: Ints) -> Doubles:
         """Return float64 (rows, columns)."""
         raw = np.full((rows.size, _WIDTH), math.nan)
-        raw[:, _FIXED_COLUMNS] = self._fixed[rows]
+        fixed = self._fixed[rows]
+        raw[:, _FIXED_AT] = fixed
         self._fill_room(raw, rows)
-        capacity = self._fixed[rows, :RESOURCE_COUNT]
+        capacity = fixed[:, :RESOURCE_COUNT]
         self._fill_load(raw, rows, capacity)
         readings = self._readings
         if readings is not None:
-            from_board, to = self._board_columns
-            raw[:, to] = readings.values[rows[:, None], from_board]
+            raw[:, _READINGS_AT] = readings.values[rows][:, self._board_columns]
             _fill_residuals(raw, capacity)
         return raw
 
     def _fill_room(self, raw: Doubles, rows: Ints) -> None:
         state = self.state
-        columns = [CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN]
-        allocatable = state.allocatable[rows][:, columns].astype(np.float64)
-        requested = state.requested[rows][:, columns].astype(np.float64)
+        allocatable = state.allocatable[rows, _COUNTED].astype(np.float64)
+        requested = state.requested[rows, _COUNTED].astype(np.float64)
         free = np.maximum(allocatable - requested, 0.0)
-        shares = np.divide(free, allocatable, out=np.full_like(free, math.nan), where=allocatable > 0.0)
-        raw[:, [_AT["free_cpu_share"], _AT["free_memory_share"], _AT["free_pods_share"]]] = shares
-        raw[:, _AT["free_cpu_cores"]] = free[:, 0] / 1000.0
-        raw[:, _AT["free_memory_bytes"]] = free[:, 1]
-        raw[:, _AT["pods"]] = requested[:, 2]
-        milli = state.gpu_free_milli[rows]
-        if milli.shape[1]:
-            here = milli >= 0
-            count = here.sum(axis=1)
-            free_milli = np.where(here, milli, 0).sum(axis=1)
-            gpus = np.where(count > 0, free_milli / np.maximum(count, 1) / 1000.0, math.nan)
-            raw[:, _AT["free_gpu_share"]] = gpus
+        np.divide(free, allocatable, out=raw[:, _FREE_AT], where=allocatable > 0.0)
+        raw[:, _FREE_CORES] = free[:, CPU_COLUMN] / 1000.0
+        raw[:, _FREE_MEMORY] = free[:, MEMORY_COLUMN]
+        raw[:, _PODS] = requested[:, PODS_COLUMN]
+        if state.gpu_free_milli.shape[1]:
+            milli = state.gpu_free_milli[rows]
+            count = (milli >= 0).sum(axis=1)
+            free_milli = np.maximum(milli, 0).sum(axis=1)
+            np.divide(free_milli, 1000.0 * count, out=raw[:, _FREE_GPU], where=count > 0)
 
     def _fill_load(self, raw: Doubles, rows: Ints, capacity: Doubles) -> None:
-        types = self.types
-        numbers: list[int] = self._type_of_row[rows].tolist()
-        kinds = [types[number] for number in numbers]
-        sums = self._occupants.sums(rows.tolist(), kinds)
-        raw[:, _LOAD_COLUMNS] = sums[:, :RESOURCE_COUNT] / capacity
-        raw[:, _AT["exposed_tasks"]] = sums[:, EXPOSED]
-        raw[:, _AT["exposed_cpu_share"]] = sums[:, EXPOSED_CORES] / capacity[:, Resource.CPU]
-        pods = raw[:, _AT["pods"]]
-        raw[:, _AT["known_pods_share"]] = np.where(
-            pods > 0.0, sums[:, KNOWN] / np.maximum(pods, 1.0), math.nan
-        )
+        sums = self._sums[rows]
+        raw[:, _LOADS_AT] = sums[:, :RESOURCE_COUNT] / capacity
+        raw[:, _EXPOSED_AT] = sums[:, EXPOSED : EXPOSED_CORES + 1]
+        raw[:, _EXPOSED_AT.stop - 1] /= capacity[:, Resource.CPU]
+        pods = raw[:, _PODS]
+        np.divide(sums[:, KNOWN], pods, out=raw[:, _KNOWN_PODS], where=pods > 0.0)
 
 
 def _fill_residuals(raw: Doubles, capacity: Doubles) -> None:
-    loads = np.minimum(raw[:, _LOAD_COLUMNS], 1.0)
-    explained = {
-        "unexplained_cpu": loads[:, Resource.CPU],
-        "unexplained_dram": loads[:, Resource.DRAM],
-        "unexplained_disk": loads[:, Resource.DISK],
-        "unexplained_nic": np.maximum(loads[:, Resource.NIC_UP], loads[:, Resource.NIC_DOWN]),
-    }
-    for name, (reading, _) in RESIDUALS.items():
-        measured = raw[:, _AT[reading]]
-        if _AT[reading] == _DISK_READING:
-            measured = measured / capacity[:, Resource.DISK]
-        raw[:, _AT[name]] = measured - explained[name]
+    loads = np.minimum(raw[:, _LOADS_AT], 1.0)
+    measured = raw[:, _MEASURED]
+    measured[:, _DISK_RESIDUAL] /= capacity[:, Resource.DISK]
+    explained = np.empty_like(measured)
+    explained[:, :3] = loads[:, : Resource.DISK + 1]
+    explained[:, 3] = np.fmax(loads[:, Resource.NIC_UP], loads[:, Resource.NIC_DOWN])
+    raw[:, _RESIDUALS_AT] = measured - explained
 
 
 def _fixed_numbers(node: Node) -> list[float]:
@@ -278,3 +289,14 @@ def _fixed_numbers(node: Node) -> list[float]:
     memory = float(node.allocatable.get(MEMORY, 0))
     gpus = len(node.hardware.gpus) or gpus_requested(node.allocatable)
     return [*capacity, memory, memory / capacity[Resource.CPU], gpus]
+
+
+def _columns_of(readings: NodeReadings) -> Ints:
+    """Return where the board holds each of `READINGS`, intp (readings,).
+
+    Raises:
+        InvalidInput: it holds one of them not at all.
+    """
+    for name in READINGS:
+        readings.column(name)
+    return np.array([readings.quantities.index(name) for name in READINGS], dtype=np.intp)

@@ -8,9 +8,8 @@ went, or where the view says something else of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
 )
+from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.predicted import TaskDemand, demand_of_task, requested_demand
@@ -40,6 +40,7 @@ KNOWN: Final = RESOURCE_COUNT + 2
 OCCUPANT_COLUMNS: Final = RESOURCE_COUNT + 3
 """What is summed over the pods of a node: units of each `Resource` per second, exposed latency shares, the
 same times cores, and how many of the pods are known tasks."""
+_STRETCH: Final = 64
 _MOST: Final = 16384  # pods and tasks remembered, unless more are bound
 
 
@@ -63,7 +64,7 @@ class Occupants:
         self._numbers: dict[tuple[int, str] | PodShape, int] = {}  # of task and machine type, or of shape
         self._tasks: list[Task | None] = []  # kept, so that their identity stays their own
         self._sums: Doubles = np.empty((256, OCCUPANT_COLUMNS))
-        self._running: dict[int, RunningTask] = {}
+        self._running: list[RunningTask] = []
         self._watched: dict[int, _Watched] = {}
         self._pending: dict[str, PendingTask] | None = None
         self._assumed: set[str] = set()  # known from the pending tasks of the cycle
@@ -96,7 +97,7 @@ class Occupants:
         for key in self._state.pods_on[row]:
             self._pods.pop(key, None)
 
-    def sums(self, rows: Sequence[int], types: Sequence[str]) -> Doubles:
+    def sums_on(self, rows: Sequence[int], types: Sequence[str]) -> Doubles:
         """Return the sums over the pods of each of `rows`, float64 (rows, OCCUPANT_COLUMNS).
 
         Args:
@@ -127,13 +128,9 @@ class Occupants:
 
     def _other_tasks(self, view: CycleView) -> set[str]:
         """Return the keys of the running tasks that came, went or were replaced."""
-        before = self._running
-        if len(view.running) == len(before) and all(map(is_, view.running.values(), before.values())):
-            return set()
-        self._running = {id(task): task for task in view.running.values()}
-        came = [task for number, task in self._running.items() if number not in before]
-        went = [task for number, task in before.items() if number not in self._running]
-        return {task.pending.key for task in (*came, *went)}
+        before, now = self._running, list(view.running.values())
+        self._running = now
+        return {task.pending.key for task in differing(before, now, view.running)}
 
     def _other_workflows(self) -> set[str]:
         """Return the keys of the tasks whose workflow has been replaced."""
@@ -194,12 +191,45 @@ class Occupants:
         self._assumed.clear()
 
 
+def differing(
+    before: list[RunningTask], now: list[RunningTask], current: Mapping[str, RunningTask]
+) -> list[RunningTask]:
+    """Return the tasks that are in one of two lists only, and perhaps some that moved in between.
+
+    Nearly all are the same in the same order, so whole stretches are compared at once.
+
+    Args:
+        before: the tasks as they were.
+        now: those that there are.
+        current: the same, by key.
+    """
+    found: list[RunningTask] = []
+    left = right = 0
+    while left < len(before) and right < len(now):
+        if before[left : left + _STRETCH] == now[right : right + _STRETCH]:
+            left, right = left + _STRETCH, right + _STRETCH
+            continue
+        one, other = before[left], now[right]
+        if one is other:
+            left, right = left + 1, right + 1
+        elif current.get(one.pending.key) is not one:
+            found.append(one)
+            left += 1
+        else:
+            found.append(other)
+            right += 1
+    found += now[right:]
+    found += (task for task in before[left:] if current.get(task.pending.key) is not task)
+    return found
+
+
 def _sums_of(demand: TaskDemand, kind: str, known: int) -> Doubles:
     """Return what one pod adds: its rates when it is alone on the machine, which what it shares lowers."""
-    factor, rate = demand.factor_on(kind), demand.rate_alone(kind)
+    cores = float(demand.per_s[Resource.CPU])
+    quota = min(1.0, demand.limit_cores / cores) if cores > 0.0 else 1.0
     sums = np.empty(OCCUPANT_COLUMNS)
-    sums[:RESOURCE_COUNT] = demand.per_s * rate
-    sums[Resource.CPU] = demand.per_s[Resource.CPU] * factor * rate
+    sums[:RESOURCE_COUNT] = demand.per_s * (quota / usable_factor(demand.factor_on(kind)))
+    sums[Resource.CPU] = cores * quota  # for longer, where the machine is slower
     sums[EXPOSED] = demand.exposed
     sums[EXPOSED_CORES] = demand.exposed * sums[Resource.CPU]
     sums[KNOWN] = known

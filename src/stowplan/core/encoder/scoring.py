@@ -46,14 +46,18 @@ class RowScorer:
         """Score with the part of `statistics` that is about `table`, without the groups that are `off`."""
         of_feature = {one.feature.name: one for one in statistics.features}
         self._score = Scorer(FrozenStatistics(tuple(of_feature[feature.name] for feature in table.features)))
-        self._is_off = np.array([column.group in off for column in table.columns], np.bool_)
+        is_off = np.array([column.group in off for column in table.columns], np.bool_)
+        self._off = np.flatnonzero(is_off)
         self._masked = np.array(table.masked, dtype=np.intp)
         self._width = len(table.columns)
         self.encoded_width = table.width
 
     def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return float32 (n, table.width) of float64 (n, columns) raw numbers, NaN where not known."""
-        scores, known = self._score(np.where(self._is_off, np.nan, rows))
+        if self._off.size:
+            rows = rows.copy()
+            rows[:, self._off] = np.nan
+        scores, known = self._score(rows)
         encoded = np.empty((len(rows), self.encoded_width), dtype=np.float32)
         encoded[:, : self._width] = scores
         encoded[:, self._width :] = known[:, self._masked]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.domain import CPU, MEMORY, Task
 from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.encoder.groups import Grouped, TaskGroup
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
 from stowplan.core.policy.nodes.predicted import demand_of_task
@@ -78,25 +79,25 @@ def encode_tasks(
     groups = grouped.groups
     facts_of: dict[int, int] = {}
     facts: list[ProgressFacts] = []
-    of_workflow = np.empty(len(groups), dtype=np.intp)
-    of_group = np.empty((len(groups), len(_OF_GROUP)))
-    position = np.empty((len(groups), len(SCHEMA.position)))
+    of_workflow: list[int] = []
+    of_group: list[float] = []  # a row after the other
+    position: list[float] = []
     pending_of: list[int] = []
-    for number, group in enumerate(groups):
+    for group in groups:
         progress, index = group.progress, group.first.index
         at = facts_of.get(id(progress))
         if at is None:
             at = facts_of[id(progress)] = len(facts)
             facts.append(workflows.of(progress))
             pending_of.append(0)
-        of_workflow[number] = at
+        of_workflow.append(at)
         known = facts[at]
         places, members = known.places, len(group.members)
         pending_of[at] += members
         if group.own is None:
             group.own = _own_row(group.task, places, index)
         rank_s, order = progress.upward_rank_s.item(index), places.order.item(index)
-        of_group[number] = (
+        of_group += (
             members,
             now_s - group.first.ready_s,
             rank_s,
@@ -104,19 +105,24 @@ def encode_tasks(
             order / max(places.order.size - 1, 1),
             _freed(group, index),
         )
-        position[number] = (
+        position += (
             order,
             places.depth.item(index),
             places.parents.item(index),
             rank_s / known.longest_s if known.longest_s > 0.0 else 0.0,
         )
     raw = np.array([group.own for group in groups], dtype=np.float64).reshape(len(groups), _WIDTH)
-    raw[:, _GROUP_COLUMNS] = of_group
+    raw[:, _GROUP_COLUMNS] = np.array(of_group).reshape(len(groups), len(_OF_GROUP))
     rows = [_workflow_row(one, count, now_s) for one, count in zip(facts, pending_of, strict=True)]
     of_each = np.array(rows, dtype=np.float64).reshape(len(rows), len(_OF_WORKFLOW))
-    raw[:, _WORKFLOW_COLUMNS] = of_each[of_workflow]
+    raw[:, _WORKFLOW_COLUMNS] = of_each[np.array(of_workflow, dtype=np.intp)]
     log_factors = np.array([_log_factors(group, types) for group in groups], dtype=np.float64)
-    return TasksEncoded(raw, position, log_factors.reshape(len(groups), len(types)), facts)
+    return TasksEncoded(
+        raw,
+        np.array(position).reshape(len(groups), len(SCHEMA.position)),
+        log_factors.reshape(len(groups), len(types)),
+        facts,
+    )
 
 
 def gpus_requested(amounts: Mapping[str, int]) -> int:
@@ -179,6 +185,6 @@ def _freed(group: TaskGroup, index: int) -> float:
 def _log_factors(group: TaskGroup, types: tuple[str, ...]) -> Doubles:
     if group.factors is None or group.factors[1] is not types:
         factor_of = dict(group.task.work.machine_factors)
-        factors = np.array([factor_of.get(name, 1.0) for name in types], dtype=np.float64)
-        group.factors = (np.log(factors), types)
+        factors = [usable_factor(factor_of.get(name, 1.0)) for name in types]
+        group.factors = (np.log(np.array(factors, dtype=np.float64)), types)
     return group.factors[0]
