@@ -25,6 +25,8 @@ _AT: Final = SCHEMA.cluster.places
 _WIDTH: Final = len(SCHEMA.cluster.columns)
 _MEANS_AT: Final = np.array([_AT[name] for name in LOADS] + [_AT[f"mean_{name}"] for name in MEANS])
 _NODE_COLUMNS: Final = np.array([SCHEMA.node.places[name] for name in (*LOADS, *MEANS)])
+_FREE_CORES: Final = SCHEMA.node.places["free_cpu_cores"]
+_FREE_MEMORY: Final = SCHEMA.node.places["free_memory_bytes"]
 _GPUS: Final = SCHEMA.node.places["gpus"]
 _REQUEST: Final = SCHEMA.task.places["request_cpu_cores"]
 _MEMBERS: Final = SCHEMA.task.places["group_tasks"]
@@ -46,19 +48,20 @@ def encode_cluster(view: CycleView, nodes: NodeRows, tasks: TasksEncoded, groups
     allocatable = view.state.allocatable[nodes.rows].sum(axis=0)
     free = np.maximum(allocatable - view.state.requested[nodes.rows].sum(axis=0), 0)
     cores = float(allocatable[CPU_COLUMN]) / 1000.0
-    types = np.bincount(nodes.type_of, minlength=1)
     wanted_cores = float((tasks.raw[:, _REQUEST] * tasks.raw[:, _MEMBERS]).sum())
     remaining_s = math.fsum(one.progress.remaining_work_s for one in tasks.workflows)
     oldest_s = view.now_s - view.pending[0].ready_s if view.pending else 0.0
     row[_MEANS_AT] = _means(nodes.raw[:, _NODE_COLUMNS])
     numbers = {
         "nodes": size,
-        "machine_types": np.count_nonzero(types),
-        "common_type_share": types.max() / max(size, 1),
+        "machine_types": len(nodes.types),
+        "common_type_share": nodes.type_counts.max(initial=0) / max(size, 1),
         "gpu_nodes_share": np.count_nonzero(nodes.raw[:, _GPUS]) / max(size, 1),
         "cores": cores,
         "free_cpu_share": _share(free[CPU_COLUMN], allocatable[CPU_COLUMN]),
         "free_memory_share": _share(free[MEMORY_COLUMN], allocatable[MEMORY_COLUMN]),
+        "most_free_cpu_cores": nodes.raw[:, _FREE_CORES].max(initial=0.0),
+        "most_free_memory_bytes": nodes.raw[:, _FREE_MEMORY].max(initial=0.0),
         "pending_tasks": len(view.pending),
         "pending_groups": groups,
         "pending_workflows": len(tasks.workflows),

@@ -109,6 +109,22 @@ _TASK: Final = Table(
             FeatureGroup.HISTORY,
         ),
         _log(
+            "best_factor",
+            "1",
+            "time that it takes on the machine type that suits it best, over that on the reference machine",
+            "history, node",
+            (0.05, 20.0),
+            FeatureGroup.HISTORY,
+        ),
+        _log(
+            "mean_factor",
+            "1",
+            "the same of all nodes, their geometric mean",
+            "history, node",
+            (0.05, 20.0),
+            FeatureGroup.HISTORY,
+        ),
+        _log(
             "anon_bytes",
             "B",
             "memory that the task is expected to hold for itself",
@@ -152,7 +168,8 @@ _TASK: Final = Table(
         _log("workflow_age_s", "s", "time since the workflow was submitted", "workflow", _SECONDS),
         _log("workflow_open_tasks", "1", "tasks of the workflow that have not ended", "workflow", _COUNT),
         _share("workflow_open_share", "share of its tasks that have not ended", "workflow"),
-        _log("workflow_pending_tasks", "1", "pending tasks of the workflow", "pending tasks", _COUNT),
+        _log("workflow_pending_tasks", "1", "those of them that are pending", "pending tasks", _COUNT),
+        _log("workflow_running_tasks", "1", "those that run", "workflow", _COUNT),
         _log(
             "workflow_remaining_s",
             "s",
@@ -373,6 +390,14 @@ _CLUSTER: Final = Table(
         _known_share("free_cpu_share", "share of them that no pod requests", "cluster state"),
         _known_share(
             "free_memory_share", "share of the allocatable memory that no pod requests", "cluster state"
+        ),
+        _log("most_free_cpu_cores", "cores", "most that a node has free", "cluster state", (0.05, 1024.0)),
+        _log(
+            "most_free_memory_bytes",
+            "B",
+            "most that a node has free",
+            "cluster state",
+            (2.0**24, _MOST_BYTES),
         ),
         *(_known_share(name, f"mean of the nodes' {name}", "node columns", high=4.0) for name in LOADS),
         *(

@@ -82,7 +82,7 @@ class Encoder:
         nodes = self._nodes
         nodes.begin(view)
         grouped = self._groups.of(view.pending)
-        tasks = encode_tasks(grouped, self._workflows, nodes.types, view.now_s)
+        tasks = encode_tasks(grouped, self._workflows, nodes.types, nodes.type_counts, view.now_s)
         self._workflows.forget(len(tasks.workflows))
         cluster = encode_cluster(view, nodes, tasks, grouped.count)
         remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)

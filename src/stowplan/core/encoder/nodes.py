@@ -76,7 +76,8 @@ class NodeRows:
         raw: float64 (N, columns).
         encoded: float32 (N, schema.node.width).
         rows: intp (N,); row of each in the state.
-        types: names of the machine types met so far.
+        types: names of the nodes' machine types, sorted.
+        type_counts: int64 (types,); how many nodes are of each.
         type_of: intp (N,); index of each node's machine type.
         epoch: grows when nodes came or went.
     """
@@ -97,6 +98,7 @@ class NodeRows:
         self._place_of: Ints = np.empty(0, np.intp)
         self._changed: set[int] = set()  # places, since they were last asked for
         self.types: tuple[str, ...] = ()
+        self.type_counts: NDArray[np.int64] = np.empty(0, np.int64)
         self.epoch = 0
         self.rows: Ints = np.empty(0, np.intp)
         self.raw: Doubles = np.empty((0, _WIDTH))
@@ -163,7 +165,6 @@ class NodeRows:
         if more > 0:
             self._nodes += [None] * more
             self._fixed = np.concatenate([self._fixed, np.full((more, len(_FIXED)), math.nan)])
-            self._type_of_row = np.concatenate([self._type_of_row, np.zeros(more, np.intp)])
         for row in rows:
             node = state.nodes[row]
             if node is self._nodes[row]:
@@ -171,8 +172,8 @@ class NodeRows:
             self._nodes[row] = node
             if node is not None:
                 self._fixed[row] = _fixed_numbers(node)
-                self._type_of_row[row] = self._type_number(node.hardware.machine_type)
                 self._occupants.forget_row(row)
+        self._look_at_types()
         present = np.flatnonzero(state.is_node)
         if np.array_equal(present, self.rows) and self._place_of.size == state.capacity:
             return False
@@ -182,10 +183,18 @@ class NodeRows:
         self.epoch += 1
         return True
 
-    def _type_number(self, name: str) -> int:
-        if name not in self.types:
-            self.types = (*self.types, name)
-        return self.types.index(name)
+    def _look_at_types(self) -> None:
+        """Number the machine types by name, whatever the order in which nodes came."""
+        names = ["" if node is None else node.hardware.machine_type for node in self._nodes]
+        types = tuple(
+            sorted({name for name, node in zip(names, self._nodes, strict=True) if node is not None})
+        )
+        if types != self.types:
+            self.types = types
+        number_of = {name: number for number, name in enumerate(types)}
+        numbers = np.array([number_of.get(name, 0) for name in names], dtype=np.intp)
+        self._type_of_row = numbers
+        self.type_counts = np.bincount(numbers[self.state.is_node], minlength=len(types)).astype(np.int64)
 
     def _rows_read(self, readings: NodeReadings | None) -> set[int]:
         """Return the rows of which readings changed."""

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain import CPU, MEMORY, Task
+from stowplan.core.domain import CPU, MEMORY, Task, TaskStatus
 from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.encoder.groups import Grouped, TaskGroup
@@ -36,12 +36,15 @@ _OF_WORKFLOW: Final = (
     "workflow_open_tasks",
     "workflow_open_share",
     "workflow_pending_tasks",
+    "workflow_running_tasks",
     "workflow_remaining_s",
     "workflow_remaining_share",
     "critical_path_s",
 )
 _GROUP_COLUMNS: Final = np.array([_AT[name] for name in _OF_GROUP])
 _WORKFLOW_COLUMNS: Final = np.array([_AT[name] for name in _OF_WORKFLOW])
+_BEST_FACTOR, _MEAN_FACTOR = _AT["best_factor"], _AT["mean_factor"]
+_RUNNING: Final = int(TaskStatus.RUNNING)
 _GPU_SUFFIX: Final = "/gpu"  # of extended resources: nvidia.com/gpu, amd.com/gpu …
 
 
@@ -66,6 +69,7 @@ def encode_tasks(
     grouped: Grouped,
     workflows: Workflows,
     types: tuple[str, ...],
+    type_counts: NDArray[np.int64],
     now_s: float,
 ) -> TasksEncoded:
     """Return the rows of the groups of a cycle.
@@ -74,6 +78,7 @@ def encode_tasks(
         grouped: the groups.
         workflows: what is known of workflows.
         types: names of the machine types.
+        type_counts: how many nodes are of each.
         now_s: time of the cycle.
     """
     groups = grouped.groups
@@ -116,12 +121,13 @@ def encode_tasks(
     rows = [_workflow_row(one, count, now_s) for one, count in zip(facts, pending_of, strict=True)]
     of_each = np.array(rows, dtype=np.float64).reshape(len(rows), len(_OF_WORKFLOW))
     raw[:, _WORKFLOW_COLUMNS] = of_each[np.array(of_workflow, dtype=np.intp)]
-    log_factors = np.array([_log_factors(group, types) for group in groups], dtype=np.float64)
+    rows_of_types = [_log_factors(group, types) for group in groups]
+    log_factors = np.array(rows_of_types, dtype=np.float64).reshape(len(groups), len(types))
+    if types:
+        raw[:, _BEST_FACTOR] = np.exp(log_factors.min(axis=1))
+        raw[:, _MEAN_FACTOR] = np.exp((log_factors * type_counts).sum(axis=1) / type_counts.sum())
     return TasksEncoded(
-        raw,
-        np.array(position).reshape(len(groups), len(SCHEMA.position)),
-        log_factors.reshape(len(groups), len(types)),
-        facts,
+        raw, np.array(position).reshape(len(groups), len(SCHEMA.position)), log_factors, facts
     )
 
 
@@ -165,6 +171,7 @@ def _workflow_row(facts: ProgressFacts, pending: int, now_s: float) -> tuple[flo
         progress.open_tasks,
         progress.open_tasks / places.order.size,
         pending,
+        int(np.count_nonzero(progress.status == _RUNNING)),
         remaining_s,
         remaining_s / places.total_s if places.total_s > 0.0 else 0.0,
         facts.critical_path_s,
