@@ -165,15 +165,18 @@ class NodeRows:
         if more > 0:
             self._nodes += [None] * more
             self._fixed = np.concatenate([self._fixed, np.full((more, len(_FIXED)), math.nan)])
+        has_other_types = more > 0
         for row in rows:
-            node = state.nodes[row]
-            if node is self._nodes[row]:
+            node, before = state.nodes[row], self._nodes[row]
+            if node is before:
                 continue
             self._nodes[row] = node
+            has_other_types |= _type_of(node) != _type_of(before)
             if node is not None:
                 self._fixed[row] = _fixed_numbers(node)
                 self._occupants.forget_row(row)
-        self._look_at_types()
+        if has_other_types:
+            self._look_at_types()
         present = np.flatnonzero(state.is_node)
         if np.array_equal(present, self.rows) and self._place_of.size == state.capacity:
             return False
@@ -185,14 +188,12 @@ class NodeRows:
 
     def _look_at_types(self) -> None:
         """Number the machine types by name, whatever the order in which nodes came."""
-        names = ["" if node is None else node.hardware.machine_type for node in self._nodes]
-        types = tuple(
-            sorted({name for name, node in zip(names, self._nodes, strict=True) if node is not None})
-        )
+        names = list(map(_type_of, self._nodes))
+        types = tuple(sorted({name for name in names if name is not None}))
         if types != self.types:
             self.types = types
         number_of = {name: number for number, name in enumerate(types)}
-        numbers = np.array([number_of.get(name, 0) for name in names], dtype=np.intp)
+        numbers = np.array([0 if name is None else number_of[name] for name in names], dtype=np.intp)
         self._type_of_row = numbers
         self.type_counts = np.bincount(numbers[self.state.is_node], minlength=len(types)).astype(np.int64)
 
@@ -290,6 +291,10 @@ def _fill_residuals(raw: Doubles, capacity: Doubles) -> None:
     explained[:, :3] = loads[:, : Resource.DISK + 1]
     explained[:, 3] = np.fmax(loads[:, Resource.NIC_UP], loads[:, Resource.NIC_DOWN])
     raw[:, _RESIDUALS_AT] = measured - explained
+
+
+def _type_of(node: Node | None) -> str | None:
+    return None if node is None else node.hardware.machine_type
 
 
 def _fixed_numbers(node: Node) -> list[float]:
