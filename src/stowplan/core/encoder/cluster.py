@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.domain import CPU_COLUMN, MEMORY_COLUMN
-from stowplan.core.encoder.columns import LOADS, MEANS, SCHEMA
+from stowplan.core.encoder.columns import MEANS, SCHEMA
+from stowplan.core.encoder.node_columns import LOADS
 from stowplan.core.encoder.nodes import NodeRows
 from stowplan.core.encoder.tasks import TasksEncoded
 from stowplan.core.policy.interface import CycleView

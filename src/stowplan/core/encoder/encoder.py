@@ -86,11 +86,10 @@ class Encoder:
         self._workflows.forget(len(tasks.workflows))
         cluster = encode_cluster(view, nodes, tasks, grouped.count)
         remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)
-        has_topology = FeatureGroup.TOPOLOGY not in self.off
         return Encoded(
             schema_id=self.schema.id,
             task_features=self._score_task(tasks.raw),
-            position=tasks.position.astype(np.float32) * np.float32(has_topology),
+            position=self._position(tasks.position),
             order_prior=-np.log(np.maximum(remaining_s, _LEAST_REMAINING_S)).astype(np.float32),
             priority=np.array([group.task.shape.priority for group in grouped.groups], np.int64),
             cluster_features=self._score_cluster(cluster[None, :])[0],
@@ -105,6 +104,13 @@ class Encoder:
             raw_node=nodes.raw,
             raw_cluster=cluster,
         )
+
+    def _position(self, position: NDArray[np.float64]) -> NDArray[np.float32]:
+        if FeatureGroup.TOPOLOGY in self.off:
+            return np.zeros(position.shape, np.float32)
+        if FeatureGroup.HISTORY in self.off:  # ways are measured in expected seconds
+            position[:, SCHEMA.position.index("upward_rank_share")] = 0.0
+        return position.astype(np.float32)
 
     def refresh_nodes(self) -> NDArray[np.intp]:
         """Bring `node_features` and `raw_node` of the last encoding up to the state as it is now.

@@ -23,7 +23,8 @@ from stowplan.core.domain import (
     ClusterState,
     Node,
 )
-from stowplan.core.encoder.columns import LOADS, READINGS, RESIDUALS, SCHEMA
+from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.node_columns import LOADS, READINGS, RESIDUALS
 from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUPANT_COLUMNS, Occupants
 from stowplan.core.encoder.scoring import RowScorer
 from stowplan.core.encoder.tasks import gpus_requested

@@ -51,8 +51,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         source: what it is computed from.
         low, high: where it is clipped; both count.
         is_log: whether the score is that of its logarithm.
-        group: what it is switched off with; None: it is always there.
-        can_miss: whether it may be unknown though its group is on. Such a column, and one of a group, has a
+        groups: what it is switched off with, each of them; none: it is always there.
+        can_miss: whether it may be unknown though its groups are on. Such a column, and one of a group, has a
             column beside it that says whether it is known.
     """
 
@@ -63,18 +63,18 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     low: float
     high: float
     is_log: bool = False
-    group: FeatureGroup | None = None
+    groups: tuple[FeatureGroup, ...] = ()
     can_miss: bool = False
 
     @property
     def has_mask(self) -> bool:
         """Whether a column beside it says if it is known."""
-        return self.can_miss or self.group is not None
+        return self.can_miss or bool(self.groups)
 
     def in_words(self) -> str:
         """Return what a model depends on, as one line."""
         scale = "log " if self.is_log else ""
-        mask = f", {self.group or 'masked'}" if self.has_mask else ""
+        mask = f", {'+'.join(self.groups) or 'masked'}" if self.has_mask else ""
         return f"{self.name} [{self.unit}] {scale}{self.low:g} … {self.high:g}{mask}"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,11 +40,11 @@ def nominal_statistics(schema: Schema) -> FrozenStatistics:
 class RowScorer:
     """Scores the rows of one table."""
 
-    def __init__(self, table: Table, statistics: FrozenStatistics, off: Collection[FeatureGroup]) -> None:
+    def __init__(self, table: Table, statistics: FrozenStatistics, off: frozenset[FeatureGroup]) -> None:
         """Score with the part of `statistics` that is about `table`, without the groups that are `off`."""
         of_feature = {one.feature.name: one for one in statistics.features}
         self._score = Scorer(FrozenStatistics(tuple(of_feature[feature.name] for feature in table.features)))
-        is_off = np.array([column.group in off for column in table.columns], np.bool_)
+        is_off = np.array([bool(off.intersection(column.groups)) for column in table.columns], np.bool_)
         self._off = np.flatnonzero(is_off)
         self._masked = np.array(table.masked, dtype=np.intp)
         self._width = len(table.columns)
