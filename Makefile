@@ -37,7 +37,7 @@ demo-live: ## real workflows in a real cluster under kube-scheduler and Stowplan
 .PHONY: test
 test: ## everything that is checked: lint, types, import contracts, tests with coverage
 	@tools/system_packages.sh
-	tools/venv.sh dev "$(PYTHON)"
+	tools/venv.sh learn "$(PYTHON)"
 	# The first time, what the test cluster is made of is built beside all that does not need it.
 	{ $(BIN)/python -m testbed programs && $(BIN)/python -m testbed images; } &
 	parts=$$!
@@ -69,7 +69,7 @@ programs: ## build the programs of the test cluster now (12 minutes the first ti
 
 .PHONY: lint
 lint: ## lint, format, types and import contracts only
-	@tools/venv.sh dev "$(PYTHON)"
+	@tools/venv.sh learn "$(PYTHON)"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright

@@ -21,6 +21,10 @@ compile base pyproject.toml "$@"
 compile serve --group serve --constraints requirements/base.lock "$@"
 compile dev pyproject.toml --group dev --constraints requirements/base.lock "$@"
 compile build --group build --constraints requirements/dev.lock "$@"
+# What the tests of training take. torch from the registry is built for CUDA and needs its libraries to load; the two left
+# out are loaded only for kernels that torch compiles and for linear algebra on a GPU, and are a third of the size.
+compile learn pyproject.toml --extra learn --constraints requirements/dev.lock \
+    --no-emit-package triton --no-emit-package nvidia-cusolver "$@"
 if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.lock; then
     echo "the lines above name a host; a lock must not" >&2
     exit 1

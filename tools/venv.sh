@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Make .venv hold what requirements/KIND.lock says, and this package in development mode; do nothing if it already does.
 #
-#   tools/venv.sh base|dev PYTHON
+#   tools/venv.sh base|dev|learn PYTHON
 #
+# learn is dev with torch (3 GB to download, 4 GB on disk), which lint and tests of training need.
 # PYTHON makes the venv when there is none. What is installed is remembered by the content of the locks, so a second run
 # costs nothing and a changed lock is noticed. Two runs at once wait for each other.
 set -euo pipefail
@@ -45,15 +46,24 @@ if ! "$bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev
 fi
 mkdir -p "$stamps"
 
-locks=(requirements/build.lock "requirements/$kind.lock")
+plain=${kind/learn/dev}
+locks=(requirements/build.lock "requirements/$plain.lock")
 wanted=$(stamp_of "${locks[@]}")
 everything=$(stamp_of requirements/build.lock requirements/dev.lock) # holds all of base too
-if ! is_stamped "$kind" "$wanted" && ! is_stamped dev "$everything"; then
+if ! is_stamped "$plain" "$wanted" && ! is_stamped dev "$everything"; then
     for lock in "${locks[@]}"; do
         echo "installing $lock into $venv"
         pip install --require-hashes --requirement "$lock"
     done
-    echo "$wanted" > "$stamps/$kind"
+    echo "$wanted" > "$stamps/$plain"
+fi
+learning=$(stamp_of requirements/build.lock requirements/dev.lock requirements/learn.lock)
+if [[ $kind == learn ]] && ! is_stamped learn "$learning"; then
+    echo "installing requirements/learn.lock into $venv"
+    # uv, because it fetches and unpacks at once and keeps one copy on disk: pip takes several times as long.
+    # The lock is complete but for two that are left out on purpose (tools/lock.sh), so nothing is resolved again.
+    "$bin/uv" pip install --quiet --python "$bin/python" --require-hashes --no-deps --requirement requirements/learn.lock
+    echo "$learning" > "$stamps/learn"
 fi
 
 package=$(stamp_of pyproject.toml src/stowplan/__init__.py)

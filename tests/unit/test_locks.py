@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LOCKS = ("base", "serve", "build", "dev")
+LOCKS = ("base", "serve", "build", "dev", "learn")
 NOT_FOR_SERVING = {"numba", "llvmlite", "polars", "polars-runtime-32", "plotly"}
 PINNED = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)", re.MULTILINE)
 NAME = re.compile(r"^[A-Za-z0-9-]+")
@@ -27,7 +27,7 @@ def test_every_pin_has_a_hash_and_no_host_is_named(repository: Path, lock: str) 
     assert "index-url" not in text
 
 
-@pytest.mark.parametrize("lock", ["serve", "build", "dev"])
+@pytest.mark.parametrize("lock", ["serve", "build", "dev", "learn"])
 def test_locks_agree_on_versions(repository: Path, lock: str) -> None:
     base, other = pins(repository, "base"), pins(repository, lock)
     differing = {name for name in base.keys() & other.keys() if base[name] != other[name]}
@@ -54,6 +54,11 @@ def test_every_dependency_is_locked(repository: Path) -> None:
         "serve": asked["dependency-groups"]["serve"],
         "build": asked["dependency-groups"]["build"],
         "dev": asked["project"]["dependencies"] + asked["dependency-groups"]["dev"],
+        "learn": asked["project"]["optional-dependencies"]["learn"],
     }
     for lock, lines in wanted.items():
         assert {NAME.findall(line)[0] for line in lines} <= pins(repository, lock).keys()
+
+
+def test_torch_is_in_no_lock_but_that_of_its_tests(repository: Path) -> None:
+    assert [lock for lock in LOCKS if "torch" in pins(repository, lock)] == ["learn"]
