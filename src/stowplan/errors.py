@@ -12,6 +12,7 @@ code 2.
     │   ├── InvalidFile         a file that is unreadable, truncated or of another format or version
     │   └── UnknownName         a policy, filter, resource … that does not exist; carries the nearest one
     ├── StateConflict           an event contradicts the cluster state (duplicate node, pod bound twice …)
+    ├── Unfamiliar              a model is to decide on what is unlike all that it was trained on
     ├── OutputError             a result could not be written
     ├── ReplayDiffers           a recorded decision comes out otherwise when it is made again
     └── InternalError           an invariant of ours does not hold: a defect in Stowplan, with the evidence
@@ -36,6 +37,7 @@ __all__ = [
     "ReplayDiffers",
     "StateConflict",
     "StowplanError",
+    "Unfamiliar",
     "UnknownName",
 ]
 
@@ -91,6 +93,10 @@ def _unknown_name(message: str, name: str, nearest: str | None) -> UnknownName:
 
 class StateConflict(StowplanError):
     """An event contradicts the cluster state, for example a node added twice."""
+
+
+class Unfamiliar(StowplanError):
+    """A model is to decide on what is unlike all that it was trained on; a rule should decide instead."""
 
 
 class OutputError(StowplanError):

@@ -75,14 +75,14 @@ class PolicyNetwork(nn.Module):
         )
         self.group_norm = nn.LayerNorm(width)
         self.group_head = nn.Linear(width, sizes.group_width)
-        self.value_head = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1))
+        self.value_trunk = nn.Sequential(nn.Linear(3 * width, width), nn.GELU())
+        self.value_head = nn.Linear(width, 1)
         self._begin_as_the_rule()
 
     def _begin_as_the_rule(self) -> None:
-        nn.init.zeros_(self.group_head.weight)
-        nn.init.zeros_(self.group_head.bias)
-        nn.init.zeros_(self.value_head[2].weight)
-        nn.init.zeros_(self.value_head[2].bias)
+        for head in (self.group_head, self.value_head):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
         columns = self.sizes.group_columns
         with torch.no_grad():
             self.group_head.bias[columns["log_alpha"]] = math.log(FIRST_ALPHA)
@@ -132,7 +132,7 @@ class PolicyNetwork(nn.Module):
             seen = torch.cat((tokens.mean(dim=1), tokens.amax(dim=1)), dim=-1)
         else:
             seen = _pooled(tokens, is_group)
-        value = self.value_head(torch.cat((seen, context), dim=-1)).squeeze(-1)
+        value = self.value_head(self.value_trunk(torch.cat((seen, context), dim=-1))).squeeze(-1)
         return TaskSide(self.group_head(tokens), value)
 
 

@@ -76,10 +76,9 @@ class Groups:
         scores -= self.alpha[:, None] * log_factor
         return scores
 
-    def liking(self, group: int, node: Floats) -> float:
-        """Return query · key of a group and a node's row (node_width,)."""
-        columns, of_node = self._sizes.group_columns, self._sizes.node_columns
-        return float(self._rows[group, columns["query"]] @ node[of_node["key"]])
+    def scores_without_factor(self, group: int, nodes: Floats) -> Floats:
+        """Return the score of nodes (N, node_width) for a group, (N,), as if no factor were known."""
+        return joined_keys(self._sizes, nodes) @ self.queries[group]
 
     def log_slowdown(self, group: int, node: Floats) -> float:
         """Return the log of the predicted slowdown of a group on a node, from its row (node_width,)."""

@@ -1,0 +1,111 @@
+"""What a release of a model is: its manifest, and the bytes of its two graphs.
+
+The manifest binds the graphs to what they were made for: the columns of the encoder, the statistics of
+training, the sizes of the network. A model that is served with anything else would answer, and be wrong; so
+whatever differs is refused, and the refusal names it. Files are not read here: `stowplan.registry` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from stowplan.core.encoder import SCHEMA, FeatureGroup, Schema, difference
+from stowplan.core.policy.learned.sizes import NetworkSizes
+from stowplan.core.semantics import FrozenStatistics
+from stowplan.errors import InvalidFile, InvalidInput
+
+__all__ = ["FORMAT", "Manifest", "Release", "manifest_from_bytes", "manifest_to_bytes"]
+
+FORMAT: Final = "stowplan.policy/1"
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model is and what it was made for.
+
+    Attributes:
+        name: of the model, for people.
+        made_by: version of Stowplan that exported it.
+        schema: columns that the encoder must give, in order.
+        statistics: of training, of these columns.
+        network: sizes of the network.
+        training: SHA-256 of the configuration of training, in hexadecimal.
+        off: groups of columns that were unknown in training, and so must be in serving.
+        format: version of the layout of a release.
+    """
+
+    name: str
+    made_by: str
+    schema: Schema
+    statistics: FrozenStatistics
+    network: NetworkSizes
+    training: str
+    off: tuple[FeatureGroup, ...] = ()
+    format: str = FORMAT
+
+    def require_fit(self) -> None:
+        """Refuse a model that was made for something else than this version's encoder.
+
+        Raises:
+            InvalidFile: the format or the columns differ, or sizes and columns do not belong together.
+        """
+        if self.format != FORMAT:
+            raise InvalidFile(
+                f"model {self.name!r} is of format {self.format!r}, this version reads {FORMAT!r}; "
+                "export it with this version"
+            )
+        other = difference(self.schema, SCHEMA)
+        if other:
+            raise InvalidFile(
+                f"model {self.name!r} was trained on other columns than this version encodes: {other}; "
+                f"train it anew, or serve it with Stowplan {self.made_by}"
+            )
+        for what, columns, size in (
+            ("task", self.schema.task.width, self.network.task_features),
+            ("node", self.schema.node.width, self.network.node_features),
+            ("cluster", self.schema.cluster.width, self.network.cluster_features),
+        ):
+            if columns != size:
+                raise InvalidFile(
+                    f"model {self.name!r}: its network takes {size} numbers of a {what}, its columns give "
+                    f"{columns}; take the manifest of the release"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A model, as its files were: verified by whoever read them.
+
+    Attributes:
+        manifest: what it is.
+        node_graph, task_graph: ONNX graphs, as bytes.
+        digest: SHA-256 over the names and hashes of its files, in hexadecimal: the model's identity.
+    """
+
+    manifest: Manifest
+    node_graph: bytes
+    task_graph: bytes
+    digest: str
+
+
+def manifest_to_bytes(manifest: Manifest) -> bytes:
+    """Return the manifest as indented JSON; the same manifest gives the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def manifest_from_bytes(content: bytes) -> Manifest:
+    """Return a manifest that fits this version.
+
+    Raises:
+        InvalidFile: it is truncated or altered, of another format, or for other columns.
+    """
+    try:
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, InvalidInput) as error:
+        raise InvalidFile(
+            f"the manifest of a model cannot be read: {error}; take the one of its release"
+        ) from None
+    manifest.require_fit()
+    return manifest
