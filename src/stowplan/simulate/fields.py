@@ -53,8 +53,14 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only
     """A mapping of our YAML: keys in camelCase, an unknown key is an error."""
 
 
-def convert(document: object, kind: type[_T], name: str) -> _T:
+def convert(document: object, kind: type[_T], name: str, *, guide: str = "docs/FORMATS.md") -> _T:
     """Return a parsed YAML document as `kind`; unknown keys and wrong types are refused with their path.
+
+    Args:
+        document: what the YAML parser gave.
+        kind: what it is to be.
+        name: of the file, for messages.
+        guide: page that describes the form, for messages.
 
     Raises:
         InvalidFile: the document does not have the form; the message names file and field.
@@ -62,7 +68,7 @@ def convert(document: object, kind: type[_T], name: str) -> _T:
     try:
         return msgspec.convert(document, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidFile(f"{name}: {error}; see docs/FORMATS.md") from None
+        raise InvalidFile(f"{name}: {error}; see {guide}") from None
 
 
 def amount(quantity: Quantity, where: str, *, most: float) -> float:
