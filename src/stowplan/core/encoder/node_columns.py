@@ -1,4 +1,4 @@
-"""Columns of a node: what it can do, what is free, what runs there, what is measured, what that leaves open."""
+"""Columns of a node: what it can do, what is free, what runs there, what is measured and left open."""
 
 from __future__ import annotations
 
