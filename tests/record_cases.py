@@ -58,12 +58,14 @@ from stowplan.core.policy.interface import Replayable
 from stowplan.core.record import (
     CycleCapture,
     FrameWriter,
+    ReadingsFollower,
     Setup,
     capture_progress,
     capture_state,
     chance_of,
     decided_to_plain,
 )
+from stowplan.core.semantics import NodeReadings, Source, measured, quantity
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -166,6 +168,7 @@ class Written:
     report: CycleReport
     capture: CycleCapture
     before: ClusterState
+    board: NodeReadings | None = None
 
 
 @dataclass
@@ -176,6 +179,7 @@ class Drive:
     policy: str
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     every: int = 4
+    measures: bool = False
     state: ClusterState = field(default_factory=ClusterState)
 
     def __post_init__(self) -> None:
@@ -198,6 +202,9 @@ class Drive:
         self.frames: list[bytes] = []
         self.state.tap = self.events.append
         self.workflows = self.others = 0
+        self.measured = np.random.default_rng(self.seed + 2)  # what is measured; moves nothing else
+        self.board = NodeReadings(self.state.capacity)
+        self.follower = ReadingsFollower()
 
     def arrive(self) -> None:
         progress = some_workflow(self.chance, f"w{self.workflows}")
@@ -267,6 +274,28 @@ class Drive:
             state.apply(NodeRemoved(node))
             state.apply(NodeSet(some_node(chance, f"m{chance.integers(100)}")))
 
+    def measure(self) -> NodeReadings | None:
+        """Measure some nodes, some of them badly, now and then none."""
+        board, chance = self.board, self.measured
+        board.grow(self.state.capacity)
+        board.advance(10.0 * self.now_s)  # so that readings grow stale
+        for row in range(len(board)):
+            if not self.state.is_node[row]:
+                board.clear(row)
+            elif chance.random() < 0.7:
+                values = {
+                    name: measured(
+                        name,
+                        float(chance.random() * min(quantity(name).high, 1e8) * 1.1),
+                        source=Source.SIMULATED,
+                        measured_s=board.now_s - float(chance.random()),
+                    )
+                    for name in board.quantities
+                    if chance.random() < 0.8
+                }
+                board.put(row, values)
+        return board if chance.random() < 0.9 else None
+
     def run(self, cycles: int) -> Iterator[Written]:
         """Run cycles, with all that happens between; each is given as it was written."""
         self.now_s = 0.0
@@ -282,6 +311,8 @@ class Drive:
         if is_first:
             self.changed = dict(seen)
             self.frames = []
+            self.follower.start_over()
+        board = self.measure() if self.measures else None
         assert isinstance(self.made, Replayable)
         capture = CycleCapture(
             now_s=self.now_s,
@@ -292,13 +323,18 @@ class Drive:
             memory=self.made.memory or (),
             events=self.events.copy(),
             state=capture_state(self.state) if is_first else None,
+            readings=self.follower.capture(board) if board is not None else None,
         )
+        if capture.readings is not None:
+            self.follower.kept(capture.readings)
         self.changed.clear()
         self.events.clear()
         closed = [self.state.node(row).name for _, row in list(self.state.rows())[:1] if number % 3 == 2]
         limit = 3 if number % 4 == 3 else None
         before = self.state.copy()
-        report = self.engine.cycle(self.now_s, self.pending, self.running, limit=limit, closed=closed)
+        report = self.engine.cycle(
+            self.now_s, self.pending, self.running, limit=limit, closed=closed, readings=board
+        )
         examined = self.made.examined.plans if isinstance(self.made, LookAhead) else None
         decided = decided_to_plain(report, capture.pending, examined)
         parent = f"p{len(self.frames)}" if self.frames else None
@@ -310,4 +346,4 @@ class Drive:
             ends_s = self.now_s + outcome.expected_duration_s
             if self.chance.random() < 0.9:  # the book hears of some later
                 self.running[task.key] = RunningTask(task, outcome.row, self.now_s, ends_s)
-        return Written(list(self.frames), report, capture, before)
+        return Written(list(self.frames), report, capture, before, board)

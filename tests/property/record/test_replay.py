@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from stowplan.core.domain import ClusterState, validate_state
 from stowplan.core.domain.state import ARRAYS
 from stowplan.core.policy import make_policy, policy_names
-from stowplan.core.policy.interface import Replayable
-from stowplan.core.record import Chain, replay
+from stowplan.core.policy.interface import Replayable, reads_nodes
+from stowplan.core.record import Chain, RecordedCycle, replay
 from stowplan.core.record.values import pack, to_plain, to_value, unpack
+from stowplan.errors import InvalidFile
 from tests.record_cases import Drive
 
 REPLAYABLE = sorted(
@@ -62,11 +63,78 @@ def assert_equal_states(one: ClusterState, other: ClusterState) -> None:
 @given(seed=st.integers(0, 2**20))
 @example(seed=38)  # the largest node goes, and shares of it are other ones
 def test_every_recorded_cycle_comes_out_the_same_again(policy: str, seed: int) -> None:
-    for written in Drive(seed, policy).run(12):
+    for written in Drive(seed, policy, measures=reads_nodes(make_policy(policy))).run(12):
         replayed = replay(written.frames, version="1")
         assert [placed for _, placed in replayed.report.placed] == [p for _, p in written.report.placed]
         assert [wait for _, wait in replayed.report.waiting] == [w for _, w in written.report.waiting]
         assert replayed.report.degraded == written.report.degraded
+
+
+READERS = [("srpt-measured", {}), ("look-ahead", {"policy": "srpt-measured"})]
+
+
+@pytest.mark.parametrize(("policy", "options"), READERS)
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**20))
+def test_what_was_measured_is_in_the_record_bit_for_bit(
+    policy: str, options: dict[str, object], seed: int
+) -> None:
+    for written in Drive(seed, policy, options, measures=True).run(12):
+        replayed = replay(written.frames, version="1")
+        assert [placed for _, placed in replayed.report.placed] == [p for _, p in written.report.placed]
+        found, board = _added(written.frames).readings, written.board
+        assert (found is None) == (board is None)
+        if found is not None and board is not None:
+            assert found.quantities == board.quantities
+            assert found.values.tobytes() == board.values.tobytes()
+            assert found.measured_s.tobytes() == board.measured_s.tobytes()
+            assert np.array_equal(found.age_s, board.age_s, equal_nan=True)
+
+
+def test_who_decides_by_readings_would_decide_otherwise_without_them() -> None:
+    """So the tests above can fail: readings move placements, and the drive has stale and cleared rows."""
+    differ = 0
+    stale = 0
+    for seed in range(10):
+        pairs = zip(
+            Drive(seed, "srpt-measured", measures=True).run(12),
+            Drive(seed, "srpt-measured").run(12),
+            strict=True,
+        )
+        for measured, blind in pairs:
+            placed, other = ([p.node_name for _, p in each.report.placed] for each in (measured, blind))
+            differ += placed != other
+            if measured.board is not None:
+                board = measured.board
+                stale += int((np.isnan(board.values) & ~np.isnan(board.measured_s)).sum())
+            if placed != other:
+                break  # from here on the two are different stories
+    assert differ > 3
+    assert stale > 50
+
+
+def test_a_frame_without_readings_is_what_it_was_before_there_were_any() -> None:
+    for written in Drive(1, "srpt").run(6):
+        assert "readings" not in unpack(written.frames[-1])["cycle"]
+
+
+def test_readings_that_go_on_from_none_are_refused() -> None:
+    first, second = (written.frames for written in Drive(5, "srpt", measures=True).run(2))
+    frame = unpack(second[1])
+    assert "readings" in frame["cycle"]
+    assert "quantities" not in frame["cycle"]["readings"]
+    without = unpack(first[0])
+    del without["cycle"]["readings"]
+    with pytest.raises(InvalidFile, match="its chain does not hold"):
+        _added([pack(without), second[1]])
+    frame["cycle"]["readings"]["values"] = b"1234567"
+    with pytest.raises(InvalidFile, match="damaged"):
+        _added([first[0], pack(frame)])
+
+
+def _added(frames: list[bytes]) -> RecordedCycle:
+    chain = Chain()
+    return [chain.add(frame) for frame in frames][-1]
 
 
 def test_the_drive_has_everything_in_it() -> None:

@@ -21,7 +21,7 @@ from stowplan.core.lookahead.foresight import Foresight
 from stowplan.core.lookahead.rates import Rates
 from stowplan.core.lookahead.what_if import decoded
 from stowplan.core.physics.laws import PhysicsLaws
-from stowplan.core.policy.interface import CycleView, Plan, Policy, Replayable
+from stowplan.core.policy.interface import CycleView, Plan, Policy, Replayable, reads_nodes
 from stowplan.errors import InvalidInput, StowplanError
 
 __all__ = ["Examined", "LookAhead"]
@@ -122,16 +122,20 @@ class LookAhead:
 
     @property
     def memory(self) -> tuple[int, ...]:
-        """What the policies remember, one after the other."""
-        return tuple(number for each in self._policies for number in _memory(each))
+        """What the policies remember, one after the other, each with its length before it."""
+        return tuple(number for each in self._policies for number in (len(_memory(each)), *_memory(each)))
 
     def recall(self, memory: Sequence[int]) -> None:
         """Have the policies go on from there."""
         at = 0
         for each in self._policies:
-            length = len(_memory(each))
-            cast("Replayable", each).recall(memory[at : at + length])
-            at += length
+            begin, at = at + 1, at + 1 + memory[at]
+            cast("Replayable", each).recall(memory[begin:at])
+
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether one of the policies looks at readings."""
+        return any(map(reads_nodes, self._policies))
 
     def plan(self, view: CycleView) -> Plan:
         """Return the best plan that was found in time."""

@@ -68,11 +68,16 @@ class ListPolicy:
     @property
     def memory(self) -> tuple[int, ...] | None:
         """What must be known besides a view to make the same plan; None: more than can be said."""
-        return (self._node_rule.turn,) if self._node_rule.forgets else None
+        return self._node_rule.memory if self._node_rule.forgets else None
 
     def recall(self, memory: Sequence[int]) -> None:
         """Go on from where a policy of this name had this `memory`."""
-        (self._node_rule.turn,) = memory
+        self._node_rule.recall(memory)
+
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether the node rule looks at readings."""
+        return self._node_rule.reads_nodes
 
     def plan(self, view: CycleView) -> _ListPlan:
         """Return the plan of this cycle."""

@@ -15,6 +15,7 @@ from stowplan.core.policy.nodes.bid_price import BidPrice
 from stowplan.core.policy.nodes.finish_time import CriticalMachine, EarliestFinish, OptimisticFinish
 from stowplan.core.policy.nodes.fragmentation import FragmentationGradient, TargetTask
 from stowplan.core.policy.nodes.gpus import GpuClustering, GpuPacking
+from stowplan.core.policy.nodes.measured import MeasuredDuration
 from stowplan.core.policy.nodes.packing import Alignment, BestFit, DotProduct
 from stowplan.core.policy.nodes.predicted import PredictedDuration
 from stowplan.core.policy.nodes.simple import RandomNode, RoundRobin
@@ -68,6 +69,11 @@ def _srpt() -> Policy:
 def _srpt_physics(*, laws: PhysicsLaws | None = None, solved_nodes: int = 8) -> Policy:
     node_rule = PredictedDuration(laws=laws, solved_nodes=solved_nodes)
     return ListPolicy("srpt-physics", by_remaining_work, node_rule)
+
+
+def _srpt_measured(*, laws: PhysicsLaws | None = None, solved_nodes: int = 8) -> Policy:
+    node_rule = MeasuredDuration(laws=laws, solved_nodes=solved_nodes)
+    return ListPolicy("srpt-measured", by_remaining_work, node_rule)
 
 
 def _critical_path() -> Policy:
@@ -164,6 +170,9 @@ _POLICIES: dict[str, _Entry] = {
     "sjf": _Entry("shortest expected task first", _sjf),
     "srpt": _Entry("workflow with the least work left first", _srpt),
     "srpt-physics": _Entry("as srpt; node where physics says that the task ends first", _srpt_physics),
+    "srpt-measured": _Entry(
+        "as srpt-physics, with the load and the disks that readings show", _srpt_measured
+    ),
     "look-ahead": _Entry(
         "of several policies' plans, that from which most is foreseen, by physics", _look_ahead
     ),

@@ -10,6 +10,7 @@ from stowplan.core.record.capture import (
 )
 from stowplan.core.record.frames import FORMAT, Setup
 from stowplan.core.record.reading import Chain, RecordedCycle, parent_of
+from stowplan.core.record.readings import ReadingsCapture, ReadingsFollower
 from stowplan.core.record.replay import Replayed, decided_to_plain, replay
 from stowplan.core.record.writing import FrameWriter
 
@@ -19,6 +20,8 @@ __all__ = [
     "CycleCapture",
     "FrameWriter",
     "ProgressCapture",
+    "ReadingsCapture",
+    "ReadingsFollower",
     "RecordedCycle",
     "Replayed",
     "Setup",

@@ -26,6 +26,7 @@ from stowplan.core.domain import (
     WorkflowProgress,
 )
 from stowplan.core.domain.events import StorageObject
+from stowplan.core.record.readings import ReadingsCapture
 from stowplan.errors import InvalidInput
 
 __all__ = [
@@ -122,6 +123,7 @@ class CycleCapture:
         memory: of the policy, see `Policy.memory`.
         events: what was applied to the cluster state since.
         state: all of it, for a checkpoint; `events` are then not needed.
+        readings: of the nodes, when the cycle was shown any.
     """
 
     now_s: float
@@ -132,6 +134,7 @@ class CycleCapture:
     memory: tuple[int, ...]
     events: list[ClusterEvent]
     state: StateCapture | None = None
+    readings: ReadingsCapture | None = None
 
 
 def chance_of(rng: np.random.Generator) -> list[Any]:

@@ -20,8 +20,10 @@ from stowplan.core.domain import (
 )
 from stowplan.core.record.events import event_from_plain
 from stowplan.core.record.frames import FORMAT, Setup, from_runs
+from stowplan.core.record.readings import readings_from_plain
 from stowplan.core.record.state import state_from_plain
 from stowplan.core.record.values import Plain, to_value, unpack
+from stowplan.core.semantics.board import NodeReadings
 from stowplan.errors import InvalidFile, StowplanError
 
 __all__ = ["Chain", "RecordedCycle", "parent_of"]
@@ -29,7 +31,7 @@ __all__ = ["Chain", "RecordedCycle", "parent_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCycle:
-    """The input of a cycle, and what was decided. `state` and the workflows are the chain's own."""
+    """The input of a cycle, and what was decided. `state`, workflows and readings are the chain's own."""
 
     setup: Setup
     state: ClusterState
@@ -39,6 +41,7 @@ class RecordedCycle:
     chance: list[Any]
     memory: tuple[int, ...]
     decided: Plain
+    readings: NodeReadings | None = None
 
     def generator(self) -> np.random.Generator:
         """Return the generator as it stood."""
@@ -82,6 +85,7 @@ class Chain:
 
     _setup: Setup | None = None
     _state: ClusterState = field(default_factory=ClusterState)
+    _readings: NodeReadings | None = None
     _shapes: list[PodShape] = field(default_factory=list[PodShape])
     _works: list[WorkProfile] = field(default_factory=list[WorkProfile])
     _tasks: list[Task] = field(default_factory=list[Task])
@@ -118,6 +122,9 @@ class Chain:
         for update in cycle["progress"]:
             self._update(self._progress[int(update[0])], update[1:])
         running = [self._running[number] for number in from_runs(cycle["running"])]
+        measured = cycle.get("readings")
+        if measured is not None:
+            self._readings = readings_from_plain(measured, self._readings)
         return RecordedCycle(
             setup=self._setup,
             state=self._state,
@@ -127,6 +134,7 @@ class Chain:
             chance=cycle["chance"],
             memory=tuple(cycle["memory"]),
             decided=frame["decided"],
+            readings=None if measured is None else self._readings,
         )
 
     def _learn(self, new: Plain) -> None:

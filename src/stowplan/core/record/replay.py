@@ -103,4 +103,5 @@ def _decide(recorded: RecordedCycle) -> CycleReport:
         recorded.running,
         limit=decided["limit"],
         closed=decided["closed"],
+        readings=recorded.readings,
     )

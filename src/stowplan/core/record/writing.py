@@ -21,6 +21,7 @@ from stowplan.core.domain import (
 from stowplan.core.record.capture import CycleCapture, ProgressCapture
 from stowplan.core.record.events import event_to_plain
 from stowplan.core.record.frames import FORMAT, Setup, to_runs
+from stowplan.core.record.readings import readings_to_plain
 from stowplan.core.record.state import state_to_plain
 from stowplan.core.record.values import Plain, pack, to_plain
 from stowplan.errors import InternalError
@@ -229,6 +230,8 @@ class FrameWriter:
             "chance": capture.chance,
             "memory": list(capture.memory),
         }
+        if capture.readings is not None:
+            frame["cycle"]["readings"] = readings_to_plain(capture.readings)
         frame["decided"] = decided
         frame["new"] = lexicon.take_new()
         if len(lexicon.ranks) < len(lexicon.progress):

@@ -13,7 +13,14 @@ import numpy as np
 
 from stowplan.core.domain import ClusterEvent, ClusterState, PendingTask, RunningTask, WorkflowProgress
 from stowplan.core.policy.interface import Policy, Replayable
-from stowplan.core.record import CycleCapture, capture_progress, capture_state, chance_of
+from stowplan.core.record import (
+    CycleCapture,
+    ReadingsFollower,
+    capture_progress,
+    capture_state,
+    chance_of,
+)
+from stowplan.core.semantics import NodeReadings
 
 __all__ = ["Bookkeeping"]
 
@@ -36,6 +43,7 @@ class Bookkeeping:
         self._policy = policy if isinstance(policy, Replayable) else None  # asked once: it is slow to tell
         self._events: list[ClusterEvent] = []
         self._captured_events = 0
+        self._readings = ReadingsFollower()
         self._watched: dict[int, WorkflowProgress] = {}  # by identity
         self._changed: dict[int, WorkflowProgress] = {}
         self._captured: dict[int, WorkflowProgress] = {}  # those of the latest capture
@@ -59,13 +67,18 @@ class Bookkeeping:
         self._needs_state = True
         self._is_following = False
         self._events.clear()
+        self._readings.start_over()
 
     def look_everywhere(self) -> None:
         """Take it that new running tasks do not stand last."""
         self._looks_everywhere = True
 
     def capture(
-        self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask]
+        self,
+        now_s: float,
+        pending: Sequence[PendingTask],
+        running: Mapping[str, RunningTask],
+        readings: NodeReadings | None = None,
     ) -> CycleCapture | None:
         """Hold the input of a cycle fast; None: the policy remembers more than can be written down."""
         memory = self._policy.memory if self._policy is not None else None
@@ -91,6 +104,7 @@ class Bookkeeping:
             memory=memory,
             events=[] if self._needs_state else self._events.copy(),
             state=capture_state(self._state) if self._needs_state else None,
+            readings=self._readings.capture(readings) if readings is not None else None,
         )
 
     def _begin_anew(self, pending: Sequence[PendingTask], running: Sequence[RunningTask]) -> None:
@@ -126,6 +140,8 @@ class Bookkeeping:
             return
         if capture.state is not None:
             self._needs_state = False
+        if capture.readings is not None:
+            self._readings.kept(capture.readings)
         del self._events[: self._captured_events]
         self._captured_events = 0
         self._captured = {}

@@ -27,6 +27,7 @@ from stowplan.core.domain import PendingTask, RunningTask
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.lookahead import LookAhead
 from stowplan.core.record import FORMAT, CycleCapture, FrameWriter, Setup, decided_to_plain
+from stowplan.core.semantics import NodeReadings
 from stowplan.errors import StowplanError
 from stowplan.kube.live.pod import LivePod
 from stowplan.observe.history import DecisionMode, Record, Snapshot
@@ -158,7 +159,11 @@ class DecisionRecorder:
         self._thread.start()
 
     def begin(
-        self, now_s: float, pending: Sequence[PendingTask], running: Mapping[str, RunningTask]
+        self,
+        now_s: float,
+        pending: Sequence[PendingTask],
+        running: Mapping[str, RunningTask],
+        readings: NodeReadings | None = None,
     ) -> CycleCapture | str:
         """Hold fast what a cycle is about to decide on; text: why that is not done."""
         with self._changed:
@@ -172,7 +177,7 @@ class DecisionRecorder:
                 self._resumes_s = now_s + self._limits.pause_s
         if now_s < self._resumes_s:
             return "history"
-        return self._books.capture(now_s, pending, running) or "policy"
+        return self._books.capture(now_s, pending, running, readings) or "policy"
 
     def end(self, begun: object, report: CycleReport, pods: Mapping[str, LivePod]) -> None:
         """Hand over what came of it, if there is anything new to tell."""

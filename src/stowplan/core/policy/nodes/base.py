@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,21 @@ class NodeRule(ABC):
         self.turn = 0
         """Where a rule that takes turns stands: all that it may remember from cycle to cycle."""
 
+    reads_nodes = False
+    """Whether it looks at `CycleView.readings`."""
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """What must be known besides a view to decide the same, where a rule `forgets` the rest."""
+        return (self.turn,)
+
+    def recall(self, memory: Sequence[int]) -> None:
+        """Go on from where a rule of this kind had this `memory`."""
+        (self.turn,) = memory
+
     @property
     def forgets(self) -> bool:
-        """Whether the view and the turn are all that decides, so that a decision can be made again."""
+        """Whether the view and the memory are all that decides, so that a decision can be made again."""
         return True
 
     def is_other_state(self, view: CycleView) -> bool:

@@ -156,8 +156,9 @@ class PredictedDuration(NodeRule):
             return float(self._latest[1][row])
         demand = self._demand_of_task(task.task)
         self._follow()
-        pods = self.state.pods_on[row].items()
-        others = [self._demand_of(key, pod.shape) for key, pod in pods if key != task.key]
+        others = self._tasks_of(row)
+        if task.key in self.state.pods_on[row]:
+            others.pop(list(self.state.pods_on[row]).index(task.key))
         rate = float(self._solve(demand, [row], [others])[0])
         return min(task.task.expected_s / max(rate, 1e-12), _NEVER_S)
 
@@ -187,9 +188,12 @@ class PredictedDuration(NodeRule):
         self._epoch, self._position = feed.epoch, feed.length
         self._stale.clear()
         for row in rows:
-            tasks = [self._demand_of(key, pod.shape) for key, pod in self.state.pods_on[row].items()]
-            self._tasks_on[row] = tasks
+            tasks = self._tasks_on[row] = self._tasks_of(row)
             self._load[row] = np.sum([task.per_s for task in tasks], axis=0) if tasks else 0.0
+
+    def _tasks_of(self, row: int) -> list[TaskDemand]:
+        """Return what shares the resources of a row; subclasses may know of more, and of other capacities."""
+        return [self._demand_of(key, pod.shape) for key, pod in self.state.pods_on[row].items()]
 
     def _task_of(self, key: str) -> Task | None:
         running = self.view.running.get(key)
