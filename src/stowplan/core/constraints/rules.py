@@ -17,6 +17,14 @@ condition in it. The conditions on nodes are
     expressions                                         as in a node selector term: In, NotIn, Exists,
     DoesNotExist, Gt, Lt
 
+The document may also hold
+
+    root_complexes: {spread: 0.4}
+
+and then a node on which the GPUs that a pod asks for would be of several PCIe root complexes keeps 0.4 of its
+score, whatever the policy (`spread` may be left out: 0.4). Without it nodes keep their scores. `rules` may
+then be left out.
+
 Comparisons are written `>= N`, `<= N`, `> N`, `< N`, `= N`, `!= N` with a Kubernetes quantity N. A node of
 which a name is not known (no rack label, no GPU) does not meet a condition on it. Rules are independent of
 each other: a node is refused when any rule refuses it.
@@ -50,6 +58,7 @@ from stowplan.core.domain import (
     milli_value,
     value,
 )
+from stowplan.core.semantics.root_complexes import SPREAD_SCORE_FACTOR
 from stowplan.errors import InvalidInput, InvalidObject, InvalidQuantity, UnknownName
 
 __all__ = ["NO_RULES", "Comparison", "NodeCondition", "Rule", "RuleTable", "TaskCondition"]
@@ -180,9 +189,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleTable:
-    """Rules in the order of the document."""
+    """Rules in the order of the document, and what a node keeps of its score where it would spread GPUs.
+
+    `spread_factor` is applied by the decoder: 1 leaves scores as they are.
+    """
 
     rules: tuple[Rule, ...] = ()
+    spread_factor: float = 1.0
 
     def rules_for(self, shape: PodShape) -> tuple[Rule, ...]:
         """Return the rules that are about pods of this shape."""
@@ -197,14 +210,14 @@ class RuleTable:
             UnknownName: a field that does not exist; the message offers the nearest.
         """
         table = _mapping(document, "rule table", "a mapping with `version: 1` and `rules`")
-        _known(table, ("version", "rules"), "field of the rule table")
+        _known(table, ("version", "rules", "root_complexes"), "field of the rule table")
         if table.get("version") != 1:
             raise InvalidInput(
                 f"rule table: version is {table.get('version')!r}; this reader knows version 1"
             )
         rules = [
             _rule(entry, number)
-            for number, entry in enumerate(_list(table.get("rules"), "rule table: rules"))
+            for number, entry in enumerate(_list(table.get("rules", []), "rule table: rules"))
         ]
         names = [rule.name for rule in rules]
         for name in names:
@@ -212,10 +225,22 @@ class RuleTable:
                 raise InvalidInput(
                     f"rule {name!r} occurs {names.count(name)} times; give each rule a name of its own"
                 )
-        return cls(tuple(rules))
+        return cls(tuple(rules), _spread_factor(table.get("root_complexes")))
 
 
 NO_RULES: Final = RuleTable()
+
+
+def _spread_factor(document: object) -> float:
+    if document is None:
+        return NO_RULES.spread_factor
+    where = "rule table: root_complexes"
+    fields = _mapping(document, where, f"a mapping with `spread`, a share such as {SPREAD_SCORE_FACTOR}")
+    _known(fields, ("spread",), f"field of {where}:")
+    factor = fields.get("spread", SPREAD_SCORE_FACTOR)
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0.0 < factor <= 1.0:
+        raise InvalidInput(f"{where}.spread is {factor!r}; give a share above 0 and at most 1")
+    return float(factor)
 
 
 def _mapping(document: object, where: str, mend: str) -> Mapping[str, object]:

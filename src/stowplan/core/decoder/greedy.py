@@ -5,6 +5,9 @@ resources there before the next is looked at, so one batch never overcommits a n
 row, or to the engine's generator when the plan says so. A shape that found no feasible node is not tried
 again in the cycle, unless its pod affinity could have been met since.
 
+The tasks of a gang are placed one after another where the first of them stands in the order, all or none: if
+one finds no node, those before it are taken back. A gang that is not there as a whole waits for the rest.
+
 A driver that must not be held up bounds how many tasks are looked at; the rest are left for its next cycle.
 When a plan fails half-way, what it has placed stands, and the rest is handed back with the error.
 """
@@ -19,15 +22,19 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.decoder.explanation import Explanation
+from stowplan.core.decoder.gang_room import PREFERS_TO_WAIT, GangRoom
 from stowplan.core.decoder.gpus import choose_gpus
 from stowplan.core.decoder.outcomes import Infeasible, Placed, Wait
+from stowplan.core.decoder.root_complexes import RootComplexes
 from stowplan.core.domain import (
     BoundPod,
     ClusterState,
+    Gang,
     PendingTask,
     PersistentVolume,
     PersistentVolumeClaim,
     PodBound,
+    PodNominated,
     PodRemoved,
     PodShape,
 )
@@ -72,7 +79,14 @@ class GreedyDecoder:
     """Decodes plans onto one cluster state."""
 
     def __init__(
-        self, state: ClusterState, filters_of: FiltersOf, reserve_storage: ReserveStorage, *, explains: bool
+        self,
+        state: ClusterState,
+        filters_of: FiltersOf,
+        reserve_storage: ReserveStorage,
+        release_storage: Callable[[str], None],
+        *,
+        explains: bool,
+        spread_factor: float = 1.0,
     ) -> None:
         """Place on `state`.
 
@@ -80,9 +94,14 @@ class GreedyDecoder:
             state: where placements are applied.
             filters_of: gives the compiled constraints of a shape, caught up with the state.
             reserve_storage: told of the volumes and claims that a pod (by key) takes with its node.
+            release_storage: told that a pod (by key) does not take them after all.
             explains: whether placements carry explanations.
+            spread_factor: what a node keeps of its score where it would spread GPUs (`RuleTable`).
         """
         self._state = state
+        self._release_storage = release_storage
+        self._spread_factor = spread_factor
+        self._root_complexes = RootComplexes(state)
         self._reserve_storage = reserve_storage
         self._filters_of = filters_of
         self._explains = explains
@@ -119,11 +138,11 @@ class GreedyDecoder:
             decoded.deferred = [task for task in view.pending if task.key not in waits]
         return decoded
 
-    def undo(self, decoded: Decoded, release_storage: Callable[[str], None]) -> None:
-        """Take back every placement: nobody will carry them out."""
-        for task, _ in decoded.placed:
+    def undo(self, placed: Sequence[tuple[PendingTask, Placed]]) -> None:
+        """Take placements back: nobody will carry them out."""
+        for task, _ in placed:
             self._state.apply(PodRemoved(task.key))
-            release_storage(task.key)
+            self._release_storage(task.key)
 
     def _decode(
         self,
@@ -135,6 +154,7 @@ class GreedyDecoder:
         limit: int | None,
     ) -> None:
         refusal_of: dict[PodShape, Wait | Infeasible] = {}
+        gangs: GangRoom | None = None
         left = len(seen) if limit is None else limit
         for index in plan.order:
             if not 0 <= index < len(seen) or seen[index]:
@@ -143,6 +163,13 @@ class GreedyDecoder:
                 )
             seen[index] = 1
             task = view.pending[index]
+            gang_key = task.gang_key
+            if gang_key is not None:
+                gangs = GangRoom(view.pending, plan.order) if gangs is None else gangs
+                left -= self._decode_gang(
+                    view, plan, gangs.take(gang_key), policy_name, decoded, gangs, left=left
+                )
+                continue
             shape = task.task.shape
             refusal = refusal_of.get(shape)
             if refusal is None:
@@ -168,6 +195,74 @@ class GreedyDecoder:
                 (view.pending[i], held_back) for i, was_seen in enumerate(seen) if not was_seen
             ]
 
+    def _decode_gang(  # noqa: PLR0913  (the state of one decoding)
+        self,
+        view: CycleView,
+        plan: Plan,
+        members: Sequence[int],
+        policy_name: str,
+        decoded: Decoded,
+        gangs: GangRoom,
+        *,
+        left: int,
+    ) -> int:
+        """Place the tasks `members` of a gang, all or none; return how many were looked at, of `left`.
+
+        The second time that a gang is met, there are no members.
+        """
+        tasks = [view.pending[member] for member in members]
+        if not tasks or left <= 0:
+            decoded.deferred += tasks
+            return 0
+        gang = tasks[0].task.gang
+        if gang is None:
+            raise InternalError(f"task {tasks[0].key!r} was taken for one of a gang")
+        refusal = gangs.known_refusal(tasks, self._state, self._filters_of)
+        if refusal is None:
+            refusal = self._place_gang(view, plan, members, policy_name, decoded)
+            if refusal is None:
+                return len(tasks)
+            gangs.note_refusal(tasks, refusal)
+        told = _of_gang(gang, refusal)
+        if isinstance(told, Infeasible):
+            decoded.infeasible += [(task, told) for task in tasks]
+        else:
+            decoded.waiting += [(task, told) for task in tasks]
+        return len(tasks)
+
+    def _place_gang(
+        self, view: CycleView, plan: Plan, members: Sequence[int], policy_name: str, decoded: Decoded
+    ) -> Wait | Infeasible | None:
+        """Return None when all have a node, else why one has none; then nothing has changed."""
+        state = self._state
+        keys = {view.pending[member].key for member in members}
+        promised = [
+            (node, pod)
+            for node, pods in state.nominations.on.items()
+            for key, pod in pods.items()
+            if key in keys
+        ]
+        placed: list[tuple[PendingTask, Placed]] = []
+        is_whole = False
+        outcome: Wait | Infeasible = _NO_REFUSAL
+        try:
+            for member in members:
+                task = view.pending[member]
+                filters = self._filters_of(task.task.shape)
+                row, outcome = self._choose(view, plan, member, filters)
+                if row < 0:
+                    return outcome
+                placed.append((task, self._place(task, plan, member, row, filters, policy_name)))
+            is_whole = True
+        finally:
+            if not is_whole:
+                self.undo(placed[::-1])
+                for node, pod in promised:
+                    if pod.key not in state.nominations:
+                        state.apply(PodNominated(pod, node))
+        decoded.placed += placed
+        return None
+
     def _open(self, filters: CompiledFilters) -> NDArray[np.bool_]:
         """Return which rows no filter refuses and are not closed in this cycle."""
         if not self._closed.size:
@@ -189,6 +284,9 @@ class GreedyDecoder:
                 return -1, Wait(_in_words(refused, self._state.node_count), refused)
             return -1, Infeasible(_in_words(refused, self._state.node_count), refused)
         scores = plan.scores(index, filters)
+        request = view.pending[index].task.shape.gpu
+        if self._spread_factor < 1.0 and request is not None and request.count > 1:
+            scores = self._root_complexes.weigh(scores, request, self._spread_factor)
         row = int(scores.argmax())
         best = scores[row]
         if not feasible[row] or not best > -np.inf:  # the best of all is often feasible: no need to mask
@@ -196,7 +294,7 @@ class GreedyDecoder:
             row = int(scores.argmax())
             best = scores[row]
             if best == -np.inf:
-                return -1, Wait("the policy prefers to wait", filters.counts())
+                return -1, Wait(PREFERS_TO_WAIT, filters.counts())
         if plan.breaks_ties_randomly:
             (ties,) = ((scores == best) & feasible).nonzero()
             if ties.size > 1:
@@ -252,6 +350,13 @@ class GreedyDecoder:
 
 
 _NO_REFUSAL = Wait("")
+
+
+def _of_gang(gang: Gang, refusal: Wait | Infeasible) -> Wait | Infeasible:
+    reason = f"gang {gang.name!r} of {gang.size}: {refusal.reason}"
+    if isinstance(refusal, Infeasible):
+        return Infeasible(reason, refusal.refused)
+    return Wait(reason, refusal.refused)
 
 
 def _in_words(refused: dict[str, int], node_count: int) -> str:

@@ -17,6 +17,7 @@ from stowplan.core.domain.events import (
     StorageRemoved,
     StorageSet,
 )
+from stowplan.core.domain.gang import Gang
 from stowplan.core.domain.invariants import validate_state
 from stowplan.core.domain.node import (
     HOSTNAME_LABEL,
@@ -68,6 +69,7 @@ from stowplan.core.domain.state import (
     ClusterState,
 )
 from stowplan.core.domain.storage_index import StorageIndex
+from stowplan.core.domain.training import Training
 from stowplan.core.domain.volumes import (
     AccessMode,
     BindingMode,
@@ -108,6 +110,7 @@ __all__ = [
     "CsiNode",
     "Disk",
     "DisruptionBudget",
+    "Gang",
     "Gpu",
     "GpuRequest",
     "Hardware",
@@ -157,6 +160,7 @@ __all__ = [
     "TermOwner",
     "Toleration",
     "TolerationOperator",
+    "Training",
     "VolumeAttachment",
     "WeightedPodAffinityTerm",
     "WhenUnsatisfiable",

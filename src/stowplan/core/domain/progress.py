@@ -171,6 +171,12 @@ class PendingTask:
         """The task."""
         return self.actual if self.actual is not None else self.progress.workflow.tasks[self.index]
 
+    @property
+    def gang_key(self) -> tuple[str, str] | None:
+        """Workflow key and name of the task's gang; None: it stands alone."""
+        gang = self.task.gang
+        return None if gang is None else (self.progress.key, gang.name)
+
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:

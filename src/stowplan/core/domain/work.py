@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+from stowplan.core.domain.training import Training
 from stowplan.errors import InvalidInput
 
 __all__ = ["Phase", "WorkProfile"]
@@ -55,7 +56,8 @@ class WorkProfile:
 
     `machine_factors` maps machine types to time factors against the reference machine (2.0: twice as slow
     there); types that are not named run at 1. `anon_bytes` is memory that cannot be reclaimed, `cache_bytes`
-    page cache that can. Limits of None do not limit.
+    page cache that can. Limits of None do not limit. With `training` the phases are those of one worker with
+    nothing between it and the others of its gang; how fast the gang really goes follows from where it is.
     """
 
     phases: tuple[Phase, ...]
@@ -64,6 +66,7 @@ class WorkProfile:
     memory_limit_bytes: float | None = None
     cpu_limit_cores: float | None = None
     machine_factors: tuple[tuple[str, float], ...] = ()
+    training: Training | None = None
 
     @property
     def alone_s(self) -> float:

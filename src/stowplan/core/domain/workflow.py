@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.core.domain.gang import Gang
 from stowplan.core.domain.pod import PodShape
 from stowplan.core.domain.work import WorkProfile
 from stowplan.errors import InvalidWorkflow
@@ -28,7 +29,8 @@ class Task:
 
     `expected_s` is the duration that schedulers are told (from history, or the trace); what it really takes
     follows from `work` and the machine it shares. `template` names the class of similar tasks (an Argo
-    template, a Nextflow process). `input_bytes` and `output_bytes` are totals of files read and written.
+    template, a Nextflow process). `input_bytes` and `output_bytes` are totals of files read and written. The
+    tasks of one `gang` are placed all together or not at all, and start together.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Task:
     template: str = ""
     input_bytes: float = 0.0
     output_bytes: float = 0.0
+    gang: Gang | None = None
 
     def __post_init__(self) -> None:
         """Refuse an unusable expectation.
@@ -56,8 +59,9 @@ class Workflow:
     """A named DAG of tasks. `edges` are (parent, child) task names.
 
     Raises:
-        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, or a cycle;
-            the message names the tasks.
+        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, a cycle, or
+            a gang of another size than it says, or whose tasks wait for different ones; the message names
+            them.
     """
 
     name: str
@@ -101,6 +105,24 @@ class Workflow:
         object.__setattr__(self, "parents", tuple(map(tuple, parents)))
         object.__setattr__(self, "children", tuple(map(tuple, children)))
         object.__setattr__(self, "topological_order", self._sort_topologically())
+        self._check_gangs()
+
+    def _check_gangs(self) -> None:
+        members: dict[Gang, list[int]] = {}
+        for index, task in enumerate(self.tasks):
+            if task.gang is not None:
+                members.setdefault(task.gang, []).append(index)
+        for gang, found in members.items():
+            if len(found) != gang.size:
+                raise InvalidWorkflow(
+                    f"workflow {self.name!r}: gang {gang.name!r} is said to have {gang.size} tasks, but "
+                    f"{len(found)} name it; correct the size or the tasks"
+                )
+            if len({frozenset(self.parents[index]) for index in found}) > 1:
+                raise InvalidWorkflow(
+                    f"workflow {self.name!r}: the tasks of gang {gang.name!r} wait for different tasks; they "
+                    "must be ready together"
+                )
 
     def _sort_topologically(self) -> tuple[int, ...]:
         waiting = [len(p) for p in self.parents]

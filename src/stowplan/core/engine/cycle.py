@@ -64,7 +64,14 @@ class Engine:
         self._rules = rules
         self._filters: dict[PodShape, CompiledFilters] = {}
         self._storage = AssumedStorage(state)
-        self._decoder = GreedyDecoder(state, self.filters_of, self._storage.reserve, explains=explains)
+        self._decoder = GreedyDecoder(
+            state,
+            self.filters_of,
+            self._storage.reserve,
+            self._storage.release,
+            explains=explains,
+            spread_factor=rules.spread_factor,
+        )
 
     def cycle(
         self,
@@ -97,7 +104,10 @@ class Engine:
             )
         known: Mapping[str, RunningTask] = running if running is not None else {}
         rows = [row for row in map(self.state.row, closed) if row >= 0]
-        view = CycleView(self.state, now_s, pending, self._rng, known, self.filters_of, limit, rows, readings)
+        view = CycleView(
+            self.state, now_s, pending, self._rng, known, self.filters_of, limit, rows, readings,
+            self._rules.spread_factor,
+        )  # fmt: skip
         # 2. What the policy wants; a simpler policy when it fails.
         policy, plan, degraded = self._plan(view)
         # 3. What holds: constraints and live capacity, task by task.
@@ -192,7 +202,7 @@ class Engine:
             if decoded.error is None:
                 return self._degraded(policy, error)
             error = decoded.error
-        self._decoder.undo(decoded, self._storage.release)
+        self._decoder.undo(decoded.placed)
         raise error
 
     def _degraded(self, policy: Policy, error: Exception) -> Degraded:

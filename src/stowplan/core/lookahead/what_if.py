@@ -42,14 +42,22 @@ def decoded(view: CycleView, plan: Plan, name: str) -> Generator[Decoded]:
     state = view.state
     tap, state.tap = state.tap, None
     promised = [(node, list(pods.values())) for node, pods in state.nominations.on.items()]
-    reserved: list[_Reserved] = []
+    reserved: list[tuple[str, _Reserved]] = []
 
-    def reserve(_: str, items: Sequence[_Reserved]) -> None:
+    def reserve(key: str, items: Sequence[_Reserved]) -> None:
         for item in items:
-            reserved.append(_current(state, item))
+            reserved.append((key, _current(state, item)))
             state.apply(StorageSet(item))
 
-    decoder = GreedyDecoder(state, view.filters_of, reserve, explains=False)
+    def release(key: str) -> None:
+        for owner, item in reversed(reserved):
+            if owner == key:
+                state.apply(StorageSet(item))
+        reserved[:] = [each for each in reserved if each[0] != key]
+
+    decoder = GreedyDecoder(
+        state, view.filters_of, reserve, release, explains=False, spread_factor=view.spread_factor
+    )
     try:
         result = decoder.decode(view, plan, name, limit=view.limit, closed=view.closed)
         try:
@@ -57,7 +65,7 @@ def decoded(view: CycleView, plan: Plan, name: str) -> Generator[Decoded]:
         finally:
             for task, _ in reversed(result.placed):
                 state.apply(PodRemoved(task.key))
-            for item in reversed(reserved):
+            for _, item in reversed(reserved):
                 state.apply(StorageSet(item))
             _promise_again(state, promised)
     finally:

@@ -32,9 +32,10 @@ class CycleView:
     `readings` is what was measured of the nodes, by row of `state`, the same board from cycle to cycle; None:
     nobody measures. A policy that looks at it says so (`ReadsNodes`): a simulator measures for no other.
 
-    `filters_of`, `limit` and `closed` are the engine's: the compiled constraints of a shape, caught up with
-    the state; `limit` is how many tasks will be looked at (None: all), `closed` are rows that take no task in
-    this cycle. They are for policies that try out what would be decided.
+    `filters_of`, `limit`, `closed` and `spread_factor` are the engine's: the compiled constraints of a shape,
+    caught up with the state; `limit` is how many tasks will be looked at (None: all), `closed` are rows that
+    take no task in this cycle, `spread_factor` is the rule table's. They are for policies that try out what
+    would be decided.
     """
 
     state: ClusterState
@@ -46,6 +47,7 @@ class CycleView:
     limit: int | None = None
     closed: Sequence[int] = ()
     readings: NodeReadings | None = None
+    spread_factor: float = 1.0
 
 
 class Plan(Protocol):
