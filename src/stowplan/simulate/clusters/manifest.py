@@ -113,6 +113,7 @@ class _Fabric(Strict):
     other_zone: _Link = msgspec.field(default_factory=_Link)
     rack_uplink: Quantity = 0
     zone_uplink: Quantity = 0
+    node_interconnect: Quantity = 0
 
 
 class _Tenant(Strict):
@@ -296,6 +297,9 @@ def _fabric(fields: _Fabric, where: str) -> Fabric:
         other_zone=link(fields.other_zone, "otherZone"),
         rack_uplink_bytes_per_s=amount(fields.rack_uplink, f"{where}.rackUplink", most=MOST_RATE),
         zone_uplink_bytes_per_s=amount(fields.zone_uplink, f"{where}.zoneUplink", most=MOST_RATE),
+        node_interconnect_bytes_per_s=amount(
+            fields.node_interconnect, f"{where}.nodeInterconnect", most=MOST_RATE
+        ),
     )
 
 

@@ -40,7 +40,8 @@ class Fabric:
 
     The five links are what one pair of ends can get: between GPUs on one PCIe root complex, in one node,
     between nodes of one rack, of one zone, and of two zones. `rack_uplink` and `zone_uplink` are shared, in
-    each direction, by everything that leaves or enters the rack or the zone; 0 limits nothing.
+    each direction, by everything that leaves or enters the rack or the zone, `node_interconnect` by what
+    passes between the root complexes of a node; 0 limits nothing.
     """
 
     same_root_complex: Link = field(default_factory=Link)
@@ -50,10 +51,11 @@ class Fabric:
     other_zone: Link = field(default_factory=Link)
     rack_uplink_bytes_per_s: float = 0.0
     zone_uplink_bytes_per_s: float = 0.0
+    node_interconnect_bytes_per_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse uplinks that cannot be."""
-        for name in ("rack_uplink_bytes_per_s", "zone_uplink_bytes_per_s"):
+        for name in ("rack_uplink_bytes_per_s", "zone_uplink_bytes_per_s", "node_interconnect_bytes_per_s"):
             number: float = getattr(self, name)
             if not (math.isfinite(number) and number >= 0.0):
                 raise InvalidInput(f"fabric: {name} is {number}; it must be a finite number ≥ 0")
