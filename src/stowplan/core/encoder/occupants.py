@@ -196,7 +196,7 @@ def differing(
 ) -> list[RunningTask]:
     """Return the tasks that are in one of two lists only, and perhaps some that moved in between.
 
-    Nearly all are the same in the same order, so whole stretches are compared at once. Equal ones are the same.
+    Nearly all are the same in the same order, so whole stretches are compared at once; equal is the same.
 
     Args:
         before: the tasks as they were.

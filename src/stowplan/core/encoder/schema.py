@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from itertools import zip_longest
 
 import msgspec
 
@@ -162,33 +161,27 @@ def difference(trained: Schema, served: Schema) -> str:
     for before, after in zip(trained.tables, served.tables, strict=True):
         found += _differences(before, after)
     if trained.position != served.position:
-        found.append(f"position is {list(trained.position)} there and {list(served.position)} here")
+        found.append(f"position is {', '.join(trained.position)} there and {', '.join(served.position)} here")
     return "; ".join(found)
 
 
 def _differences(before: Table, after: Table) -> list[str]:
-    name = after.name
-    gone = [column.name for column in before.columns if column.name not in after.places]
-    new = [column.name for column in after.columns if column.name not in before.places]
-    found = [f"{name}.{column} is unknown here" for column in gone]
-    found += [f"{name}.{column} is not known there" for column in new]
-    changed = [
-        (column, after.columns[after.places[column.name]])
-        for column in before.columns
-        if column.name in after.places
-    ]
-    found += [
-        f"{name}.{there.in_words()} is {here.in_words()} here"
-        for there, here in changed
-        if there.in_words() != here.in_words()
-    ]
-    if not found:
-        found += _moved(name, before.columns, after.columns)
-    return found
+    """Return how columns of one table differ; of those that only moved the first."""
+    found: list[str] = []
+    for column in before.columns:
+        if column.name not in after.places:
+            found.append(f"{after.name}.{column.in_words()} of there is unknown here")
+            continue
+        here = after.columns[after.places[column.name]].in_words()
+        if column.in_words() != here:
+            found.append(f"{after.name}.{column.in_words()} there is {here} here")
+    new = [column for column in after.columns if column.name not in before.places]
+    found += [f"{after.name}.{column.in_words()} of here is unknown there" for column in new]
+    return found or _moved(after.name, before.columns, after.columns)
 
 
 def _moved(table: str, before: Sequence[Column], after: Sequence[Column]) -> list[str]:
-    for place, (there, here) in enumerate(zip_longest(before, after)):
+    for place, (there, here) in enumerate(zip(before, after, strict=True)):
         if there.name != here.name:
             return [f"{table} column {place} is {there.name} there and {here.name} here"]
     return []
