@@ -29,6 +29,7 @@ from stowplan.core.domain import (
 )
 from stowplan.core.engine import Engine
 from stowplan.core.policy import make_policy, policy_names
+from tests.learned_cases import make_any
 
 SELF = LabelSelector.from_labels({"app": "x"})
 LABELS = (("app", "x"),)
@@ -63,7 +64,7 @@ def build(description: list[tuple[int, int, str]]) -> ClusterState:
 def run(policy: str, description: list[tuple[int, int, str]], tasks: list[PodShape], seed: int) -> list[str]:
     """Run cycles until nothing moves; half of what runs ends between two cycles. Returns what happened."""
     state = build(description)
-    engine = Engine(state, make_policy(policy), rng=np.random.default_rng(seed))
+    engine = Engine(state, make_any(policy), rng=np.random.default_rng(seed))
     workflow = Workflow(
         "w", tuple(Task(f"t{i}", s, WorkProfile((Phase(1.0 + i),)), 1.0 + i) for i, s in enumerate(tasks))
     )

@@ -28,7 +28,8 @@ from stowplan.core.domain import (
     validate_state,
 )
 from stowplan.core.engine import Engine
-from stowplan.core.policy import CycleView, make_policy, policy_names
+from stowplan.core.policy import CycleView, policy_names
+from tests.learned_cases import make_any
 
 GIB = 1 << 30
 NAMES = sorted(policy_names())
@@ -122,7 +123,7 @@ def scene(seed: int, node_order: np.ndarray | None = None) -> tuple[ClusterState
 @given(seed=SEEDS)
 def test_every_task_is_ordered_once_and_scores_are_finite_where_feasible(name: str, seed: int) -> None:
     state, pending = scene(seed)
-    plan = make_policy(name).plan(CycleView(state, 9.0, pending, np.random.default_rng(seed)))
+    plan = make_any(name).plan(CycleView(state, 9.0, pending, np.random.default_rng(seed)))
     order = list(plan.order)
     assert sorted(order) == list(range(len(pending)))
     classes = [pending[index].task.shape.priority for index in order]
@@ -144,7 +145,7 @@ def test_a_node_scores_the_same_wherever_it_stands(name: str, seed: int) -> None
     state, pending = scene(seed)
     shuffled, again = scene(seed, np.random.default_rng(seed).permutation(6))
     plans = [
-        make_policy(name).plan(CycleView(each, 9.0, tasks, np.random.default_rng(seed)))
+        make_any(name).plan(CycleView(each, 9.0, tasks, np.random.default_rng(seed)))
         for each, tasks in ((state, pending), (shuffled, again))
     ]
     assert list(plans[0].order) == list(plans[1].order)
@@ -153,7 +154,8 @@ def test_a_node_scores_the_same_wherever_it_stands(name: str, seed: int) -> None
         scores = [plan.scores(index, one) for plan, one in zip(plans, filters, strict=True)]
         for node, row in state.rows():
             if filters[0].feasible[row]:
-                assert scores[0][row] == pytest.approx(scores[1][shuffled.row(node)], rel=1e-12)
+                rounding = 1e-4 if name == "learned" else 1e-12  # a network reckons in single precision
+                assert scores[0][row] == pytest.approx(scores[1][shuffled.row(node)], rel=rounding)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,7 +165,7 @@ def test_same_seed_same_placements_and_capacity_holds(name: str, seed: int) -> N
     runs = []
     for _ in range(2):
         state, pending = scene(seed)
-        engine = Engine(state, make_policy(name), rng=np.random.default_rng(seed))
+        engine = Engine(state, make_any(name), rng=np.random.default_rng(seed))
         report = engine.cycle(9.0, pending)
         validate_state(state)
         assert (state.gpu_free_milli >= -1).all()
@@ -178,13 +180,13 @@ def test_a_policy_that_has_seen_much_decides_like_a_fresh_one(name: str, seed: i
     if "round-robin" in name or name in {"fgd", "bid-price"}:  # what they remember: turn, workload, prices
         return
     state, pending = scene(seed)
-    used = make_policy(name)
+    used = make_any(name)
     first = Engine(state, used, rng=np.random.default_rng(seed))
     report = first.cycle(9.0, pending[: len(pending) // 2])
     running = {task.key: RunningTask(task, placed.row, 9.0, 20.0) for task, placed in report.placed}
     rest = pending[len(pending) // 2 :]
     views = [CycleView(state, 10.0, rest, np.random.default_rng(seed), running) for _ in range(2)]
-    plans = [policy.plan(view) for policy, view in zip((used, make_policy(name)), views, strict=True)]
+    plans = [policy.plan(view) for policy, view in zip((used, make_any(name)), views, strict=True)]
     assert list(plans[0].order) == list(plans[1].order)
     for index in plans[0].order:
         filters = CompiledFilters(state, rest[index].task.shape)

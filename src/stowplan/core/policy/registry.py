@@ -36,6 +36,7 @@ from stowplan.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from stowplan.core.domain import PodShape
     from stowplan.core.lookahead.budget import MakeBudget
+    from stowplan.core.policy.learned import Release
 
 __all__ = ["make_policy", "policy_names"]
 
@@ -140,6 +141,16 @@ def _planned(*, order: Sequence[str] = ()) -> Policy:
     return ListPolicy("planned", planned, InTurn(planned))
 
 
+def _learned(*, model: Release | None = None) -> Policy:
+    if model is None:
+        raise InvalidInput(
+            "policy 'learned' needs a model: give the folder of a release as its option 'model'"
+        )
+    from stowplan.core.policy.learned import LearnedPolicy  # noqa: PLC0415  (others need no ONNX Runtime)
+
+    return LearnedPolicy(model)
+
+
 def _look_ahead(  # noqa: PLR0913  (each is one of its options)
     *,
     policy: str = "srpt-physics",
@@ -192,6 +203,7 @@ _POLICIES: dict[str, _Entry] = {
     "rank-min-round-robin": _Entry(
         "deepest process first, smaller input first, nodes in turn (Lehmann 2023)", _rank_min_round_robin
     ),
+    "learned": _Entry("as a trained network orders and places; needs a model", _learned),
     "planned": _Entry("in the order of a plan made beforehand; nothing overtakes", _planned),
 }
 

@@ -10,6 +10,9 @@ Files are read by `stowplan.registry`; `stowplan.learn` trains and exports.
 
 from stowplan.core.policy.learned.policy import LearnedPlan, LearnedPolicy, WithoutModel
 from stowplan.core.policy.learned.release import (
+    MANIFEST,
+    NODE_GRAPH,
+    TASK_GRAPH,
     Manifest,
     Release,
     manifest_from_bytes,
@@ -18,6 +21,9 @@ from stowplan.core.policy.learned.release import (
 from stowplan.core.policy.learned.sizes import NetworkSizes
 
 __all__ = [
+    "MANIFEST",
+    "NODE_GRAPH",
+    "TASK_GRAPH",
     "LearnedPlan",
     "LearnedPolicy",
     "Manifest",

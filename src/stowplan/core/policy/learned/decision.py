@@ -6,8 +6,9 @@
     order(g)           = order prior(g) + residual(g)
 
 `learn.network_decision` says the same in PyTorch and explains it; a test holds the two together. Here the
-pointers of all groups and nodes are one matrix product of joined queries and joined keys, so that after a
-placement only the columns of the nodes that changed are made anew.
+pointers of all groups and nodes are one matrix product: of all that a group asks for (its query, its slowdown
+query × −α, its log factors × −α) and all that a node has (its key, its slowdown key, its machine type). After
+a placement only the columns of the nodes that changed are made anew.
 """
 
 from __future__ import annotations
@@ -65,16 +66,18 @@ class Groups:
         slowdown = -self.alpha[:, None] * rows[:, columns["slowdown_query"]]
         self.queries = np.concatenate((rows[:, columns["query"]], slowdown), axis=1)
 
-    def pointers(self, keys: Floats, log_factor: Floats) -> Floats:
+    def pointers(self, keys: Floats, log_factor_of_type: Floats, type_of_node: NDArray[np.intp]) -> Floats:
         """Return the score of every node for every group, shape (G, N).
 
         Args:
             keys: (N, keys + slowdown_keys) from `joined_keys`.
-            log_factor: (G, N).
+            log_factor_of_type: (G, T) of the group's task on each machine type.
+            type_of_node: (N,) index of the node's machine type.
         """
-        scores = self.queries @ keys.T
-        scores -= self.alpha[:, None] * log_factor
-        return scores
+        is_type = np.zeros((len(keys), log_factor_of_type.shape[1]), np.float32)
+        is_type[np.arange(len(keys)), type_of_node] = 1.0
+        queries = np.concatenate((self.queries, -self.alpha[:, None] * log_factor_of_type), axis=1)
+        return queries @ np.concatenate((keys, is_type), axis=1).T
 
     def scores_without_factor(self, group: int, nodes: Floats) -> Floats:
         """Return the score of nodes (N, node_width) for a group, (N,), as if no factor were known."""

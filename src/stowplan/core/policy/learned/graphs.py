@@ -1,8 +1,8 @@
 """The two graphs of a release, run by ONNX Runtime: one thread, the same answer for the same input.
 
 A row of the node side must not depend on which rows are computed beside it, or a plan would depend on what
-was kept from earlier cycles. Matrix products take another way for a single row than for several, so batches
-are filled up to whole blocks of rows; tests hold that the rows are then the same to the last bit.
+was kept from earlier cycles. A product of a matrix with a single row may be summed in another order than one
+with several, so a row is never computed alone; tests hold that rows are then the same to the last bit.
 
 Source of the options: ONNX Runtime, "Thread management" and "Model optimizations" of its documentation.
 """
@@ -10,14 +10,12 @@ Source of the options: ONNX Runtime, "Thread management" and "Model optimization
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from stowplan.core.encoder import Encoded
-from stowplan.core.policy.learned.release import Release
+from stowplan.core.policy.learned.release import NODE_GRAPH, TASK_GRAPH, Release
 from stowplan.core.policy.learned.sizes import (
     NODE_INPUT,
     NODE_OUTPUT,
@@ -27,13 +25,10 @@ from stowplan.core.policy.learned.sizes import (
 )
 from stowplan.errors import InternalError, InvalidFile
 
-__all__ = ["ROWS_PER_BLOCK", "Graphs"]
+__all__ = ["Graphs"]
 
 Floats = NDArray[np.float32]
 Shape = tuple[int | None, ...]
-
-ROWS_PER_BLOCK: Final = 16
-"""Rows that are computed together; single nodes are filled up to as many."""
 
 
 class Graphs:
@@ -46,8 +41,8 @@ class Graphs:
             InvalidFile: a graph cannot be loaded, or takes or gives something else than the manifest says.
         """
         self.sizes = sizes = release.manifest.network
-        self._node = _session(release.node_graph, "node")
-        self._task = _session(release.task_graph, "task")
+        self._node = _session(release.files[NODE_GRAPH], "node")
+        self._task = _session(release.files[TASK_GRAPH], "task")
         _require(self._node, "node", _node_shapes(sizes))
         _require(self._task, "task", _task_shapes(sizes))
 
@@ -60,11 +55,8 @@ class Graphs:
         count = len(node_features)
         if not count:
             return np.zeros((0, self.sizes.node_width), np.float32)
-        missing = -count % ROWS_PER_BLOCK
-        if missing:
-            filler = np.zeros((missing, node_features.shape[1]), np.float32)
-            node_features = np.concatenate((node_features, filler))
-        (rows,) = _run(self._node, "node", [NODE_OUTPUT], {NODE_INPUT: node_features})
+        fed = np.repeat(node_features, 2, axis=0) if count == 1 else node_features
+        (rows,) = _run(self._node, "node", [NODE_OUTPUT], {NODE_INPUT: fed})
         return rows[:count]
 
     def pooled(self, nodes: Floats) -> Floats:
@@ -74,19 +66,23 @@ class Graphs:
         summary = nodes[:, self.sizes.node_columns["summary"]]
         return np.concatenate((summary.mean(axis=0), summary.max(axis=0)))
 
-    def group_rows(self, encoded: Encoded, pooled: Floats) -> tuple[Floats, float]:
+    def group_rows(
+        self, task_features: Floats, position: Floats, cluster_features: Floats, pooled_nodes: Floats
+    ) -> tuple[Floats, float]:
         """Return (G, group_width) for the groups of a cycle, and its value; 0 for a cycle without groups.
 
         Args:
-            encoded: the cycle.
-            pooled: (pooled_width,) from `pooled`.
+            task_features: (G, FT).
+            position: (G, 4).
+            cluster_features: (FC,).
+            pooled_nodes: (pooled_width,) from `pooled`.
 
         Raises:
             InternalError: the graph gives numbers that are not finite.
         """
-        if not len(encoded.task_features):
+        if not len(task_features):
             return np.zeros((0, self.sizes.group_width), np.float32), 0.0
-        arrays = (encoded.task_features, encoded.position, encoded.cluster_features, pooled)
+        arrays = (task_features, position, cluster_features, pooled_nodes)
         fed: dict[str, Floats] = dict(zip(TASK_INPUTS, arrays, strict=True))
         groups, value = _run(self._task, "task", TASK_OUTPUTS, fed)
         return groups, float(value[0])

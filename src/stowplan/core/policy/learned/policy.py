@@ -52,10 +52,13 @@ class LearnedPlan:
         self._graphs, self._kept, self._encoder = graphs, kept, encoder
         self._view, self._encoded = view, encoded
         self._pods_before = len(view.state.pods)
-        rows, self.value = graphs.group_rows(encoded, graphs.pooled(kept.rows))
+        rows, self.value = graphs.group_rows(
+            encoded.task_features, encoded.position, encoded.cluster_features, graphs.pooled(kept.rows)
+        )
         self.groups = groups = Groups(graphs.sizes, rows)
-        self._log_factor = encoded.log_factor
-        self._pointers = groups.pointers(joined_keys(graphs.sizes, kept.rows), self._log_factor)
+        self._pointers = groups.pointers(
+            joined_keys(graphs.sizes, kept.rows), encoded.log_factor_of_type, encoded.type_of_node
+        )
         self._scores: NDArray[np.float64] = np.full(view.state.capacity, -np.inf)
         self.order: Sequence[int] | NDArray[np.intp] = _ordered(encoded, groups)
 
@@ -65,8 +68,11 @@ class LearnedPlan:
         group = self._group(index)
         changed = self._kept.catch_up()
         if changed.size:
-            keys = joined_keys(self._graphs.sizes, self._kept.rows[changed])
-            self._pointers[:, changed] = self.groups.pointers(keys, self._log_factor[:, changed])
+            self._pointers[:, changed] = self.groups.pointers(
+                joined_keys(self._graphs.sizes, self._kept.rows[changed]),
+                self._encoded.log_factor_of_type,
+                self._encoded.type_of_node[changed],
+            )
         waits = self.groups.wait[group] > 0.0 and self._may_wait()
         self._scores[self._encoded.node_rows] = -np.inf if waits else self._pointers[group]
         return self._scores
@@ -94,7 +100,7 @@ class LearnedPlan:
                 f"exp({log_slowdown:.3g}) times as long as by itself; a rule should decide"
             )
         expected_s = self._view.pending[index].task.expected_s
-        return expected_s * math.exp(float(self._log_factor[group, place]) + log_slowdown)
+        return expected_s * math.exp(self._log_factor(group, place) + log_slowdown)
 
     def duration_spread(self, index: int, row: int) -> float:
         """Return the standard deviation of the log of the duration; 0.3: about a factor of 1.35 each way."""
@@ -113,8 +119,11 @@ class LearnedPlan:
             self.groups,
             group,
             self._encoded.node_features[place],
-            float(self._log_factor[group, place]),
+            self._log_factor(group, place),
         )
+
+    def _log_factor(self, group: int, place: int) -> float:
+        return float(self._encoded.log_factor_of_type[group, self._encoded.type_of_node[place]])
 
     def _group(self, index: int) -> int:
         group = int(self._encoded.group_of[index])

@@ -7,6 +7,8 @@ whatever differs is refused, and the refusal names it. Files are not read here: 
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +19,21 @@ from stowplan.core.policy.learned.sizes import NetworkSizes
 from stowplan.core.semantics import FrozenStatistics
 from stowplan.errors import InvalidFile, InvalidInput
 
-__all__ = ["FORMAT", "Manifest", "Release", "manifest_from_bytes", "manifest_to_bytes"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "NODE_GRAPH",
+    "TASK_GRAPH",
+    "Manifest",
+    "Release",
+    "manifest_from_bytes",
+    "manifest_to_bytes",
+]
 
 FORMAT: Final = "stowplan.policy/1"
+MANIFEST: Final = "manifest.json"
+NODE_GRAPH: Final = "node.onnx"
+TASK_GRAPH: Final = "task.onnx"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,20 +88,34 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Release:
-    """A model, as its files were: verified by whoever read them.
+    """A model, as its files are; verified by whoever read them.
 
     Attributes:
         manifest: what it is.
-        node_graph, task_graph: ONNX graphs, as bytes.
-        digest: SHA-256 over the names and hashes of its files, in hexadecimal: the model's identity.
+        files: content of each file by its name: `MANIFEST`, `NODE_GRAPH`, `TASK_GRAPH`.
     """
 
     manifest: Manifest
-    node_graph: bytes
-    task_graph: bytes
-    digest: str
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, manifest: Manifest, *, node_graph: bytes, task_graph: bytes) -> Release:
+        """Return a new release of two ONNX graphs."""
+        content = manifest_to_bytes(manifest)
+        return cls(manifest, {MANIFEST: content, NODE_GRAPH: node_graph, TASK_GRAPH: task_graph})
+
+    @property
+    def sums(self) -> str:
+        """SHA-256 of each file, as `sha256sum` writes and checks them."""
+        files = sorted(self.files.items())
+        return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `sums` in hexadecimal: the identity of the model."""
+        return hashlib.sha256(self.sums.encode()).hexdigest()
 
 
 def manifest_to_bytes(manifest: Manifest) -> bytes:

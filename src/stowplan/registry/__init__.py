@@ -1,0 +1,11 @@
+"""Releases of models as files: written whole, verified before anything of them is used.
+
+* `reading`, `writing`: a folder with graphs, manifest and `SHA256SUMS`.
+* `policies`: policies by name and options, where an option may name such a folder.
+"""
+
+from stowplan.registry.policies import PolicyMaker, make_policy, resolved_options
+from stowplan.registry.reading import load_release
+from stowplan.registry.writing import write_release
+
+__all__ = ["PolicyMaker", "load_release", "make_policy", "resolved_options", "write_release"]
