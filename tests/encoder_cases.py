@@ -64,6 +64,7 @@ class Watched:
         self.policy = policy
         self.encoder = encoder
         self.seen: list[tuple[CycleView, Encoded]] = []
+        self.as_it_was: list[dict[str, bytes]] = []  # before anything was placed
         self._rng = rng
         self._board: NodeReadings | None = None
 
@@ -74,7 +75,9 @@ class Watched:
     def plan(self, view: CycleView) -> Plan:
         if self._rng is not None:
             view = replace(view, readings=self._read(view.state.capacity, self._rng))
-        self.seen.append((view, self.encoder.encode(view)))
+        encoded = self.encoder.encode(view)
+        self.seen.append((view, encoded))
+        self.as_it_was.append(as_bytes(encoded))
         return self.policy.plan(view)
 
     def _read(self, capacity: int, rng: np.random.Generator) -> NodeReadings | None:

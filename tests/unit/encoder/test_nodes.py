@@ -132,6 +132,20 @@ def test_what_is_free(case: Case) -> None:
     assert large["free_gpu_share"] == 0.75
 
 
+def test_gpus_that_are_free_together(case: Case) -> None:
+    assert math.isnan(case.node("large")["free_gpus_together"])  # its root complexes are unknown
+    gpus = tuple(Gpu("A", root) for root in ("r0", "r0", "r1", "r1", "r1", ""))
+    case.state.apply(NodeSet(Node("eight", LARGE.allocatable, hardware=Hardware(gpus=gpus))))
+    assert case.node("eight")["free_gpus_together"] == 3.0
+    assert math.isnan(case.node("small")["free_gpus_together"])
+    case.bind("g", "eight", PodShape(gpu=GpuRequest(1, 200)), gpus=(3,))
+    assert case.node("eight")["free_gpus_together"] == 2.0
+    case.bind("h", "eight", PodShape(gpu=GpuRequest(3)), gpus=(0, 1, 2))
+    case.bind("i", "eight", PodShape(gpu=GpuRequest(1)), gpus=(4,))
+    assert case.node("eight")["free_gpus_together"] == 0.0
+    assert case.node("eight")["free_gpu_share"] == pytest.approx(1.8 / 6)
+
+
 def test_a_known_task_takes_what_its_profile_says(case: Case) -> None:
     case.bind("p0", "large")
     case.running["p0"] = RunningTask(case.pending.pop(0), 0, 0.0, 10.0)

@@ -9,6 +9,7 @@ from stowplan.core.domain import (
     CPU,
     MEMORY,
     ClusterState,
+    Gang,
     GpuRequest,
     Hardware,
     Node,
@@ -18,6 +19,7 @@ from stowplan.core.domain import (
     PodShape,
     Resources,
     Task,
+    Training,
     Workflow,
     WorkflowProgress,
     WorkProfile,
@@ -109,6 +111,21 @@ def test_what_a_task_asks_for_and_needs() -> None:
     assert math.isnan(found["cache_bytes"])
     assert math.isnan(found["output_bytes"])
     assert (found["is_leaf"], found["children"], found["order_share"]) == (1.0, 0, 0.0)
+
+
+def test_the_worker_of_a_training_job() -> None:
+    job = Training(steps=100.0, compute_s=0.5, gradient_bytes=4e9)
+    work = WorkProfile((Phase(50.0),), training=job)
+    workers = tuple(task(f"w{i}", 50.0, work=work, template="w", gang=Gang("g", 2)) for i in range(2))
+    others = tuple(task(f"v{i}", 50.0, work=work, template="w", gang=Gang("h", 2)) for i in range(2))
+    progress = WorkflowProgress("w", Workflow("w", workers + others), 0.0)
+    encoded = encode(*(PendingTask(f"p{i}", progress, i, 0.0) for i in progress.start()))
+    assert encoded.members == [[0, 1], [2, 3]]  # a group of its own for each gang
+    assert (row(encoded, 0)["gang_tasks"], row(encoded, 0)["reduced_bytes_per_s"]) == (2, 8e9)
+    alone = WorkflowProgress("v", DIAMOND, 0.0)
+    found = row(encode(PendingTask("p", alone, alone.start()[0], 0.0)), 0)
+    assert found["gang_tasks"] == 1
+    assert math.isnan(found["reduced_bytes_per_s"])
 
 
 def test_factors_are_those_of_the_machines_there_are() -> None:

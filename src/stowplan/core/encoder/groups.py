@@ -1,8 +1,8 @@
 """Pending tasks that are alike, as one: a fan-out of thousands is encoded and scored once.
 
-Alike are tasks of one submitted workflow with the same template, pod shape, work and expected duration
-that stand at the same depth, with as many parents and children and as long a way to an exit. What a pending
-task is alike to is found once; a cycle then costs a look-up for each.
+Alike are tasks of one submitted workflow with the same template, gang, pod shape, work and expected
+duration that stand at the same depth, with as many parents and children and as long a way to an exit. What a
+pending task is alike to is found once; a cycle then costs a look-up for each.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ class Groups:
             task.template,
             task.shape,
             task.expected_s,
+            task.gang,
             places.depth.item(index),
             places.parents.item(index),
             places.children.item(index),

@@ -100,6 +100,14 @@ NODE: Final = Table(
         ),
         share("free_gpu_share", "share of the GPUs that is free", "cluster state", can_miss=True),
         log(
+            "free_gpus_together",
+            "1",
+            "most GPUs that are free under one PCIe root complex",
+            "cluster state, node",
+            (0.5, 64.0),
+            can_miss=True,
+        ),
+        log(
             "free_cpu_cores",
             "cores",
             "allocatable cores that no pod requests",

@@ -24,6 +24,7 @@ from stowplan.core.domain import (
     Node,
 )
 from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.gpu_rooms import GpuRooms
 from stowplan.core.encoder.node_columns import LOADS, READINGS, RESIDUALS
 from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUPANT_COLUMNS, Occupants
 from stowplan.core.encoder.scoring import RowScorer
@@ -66,6 +67,7 @@ _RESIDUALS_AT: Final = _span(tuple(RESIDUALS))
 _MEASURED: Final = np.array([_AT[reading] for reading, _ in RESIDUALS.values()])
 _DISK_RESIDUAL: Final = [reading for reading, _ in RESIDUALS.values()].index("storage_bytes_per_s")
 _FREE_GPU, _FREE_CORES, _FREE_MEMORY = _AT["free_gpu_share"], _AT["free_cpu_cores"], _AT["free_memory_bytes"]
+_FREE_TOGETHER: Final = _AT["free_gpus_together"]
 _PODS, _KNOWN_PODS = _AT["pods"], _AT["known_pods_share"]
 _COUNTED: Final = slice(CPU_COLUMN, PODS_COLUMN + 1)  # cores, memory, pods: the first columns of every state
 
@@ -95,6 +97,7 @@ class NodeRows:
         self._nodes: list[Node | None] = []  # as they were when their fixed numbers were taken
         self._fixed: Doubles = np.empty((0, len(_FIXED)))
         self._sums: Doubles = np.empty((0, OCCUPANT_COLUMNS))  # over the pods of each row
+        self._gpus = GpuRooms()
         self._type_of_row: Ints = np.empty(0, np.intp)
         self._place_of: Ints = np.empty(0, np.intp)
         self._changed: set[int] = set()  # places, since they were last asked for
@@ -166,6 +169,7 @@ class NodeRows:
         if more > 0:
             self._nodes += [None] * more
             self._fixed = np.concatenate([self._fixed, np.full((more, len(_FIXED)), math.nan)])
+        self._gpus.grow(state.capacity)
         has_other_types = more > 0
         for row in rows:
             node, before = state.nodes[row], self._nodes[row]
@@ -175,6 +179,7 @@ class NodeRows:
             has_other_types |= _type_of(node) != _type_of(before)
             if node is not None:
                 self._fixed[row] = _fixed_numbers(node)
+                self._gpus.set(row, node)
                 self._occupants.forget_row(row)
         if has_other_types:
             self._look_at_types()
@@ -274,6 +279,7 @@ class NodeRows:
             count = (milli >= 0).sum(axis=1)
             free_milli = np.maximum(milli, 0).sum(axis=1)
             np.divide(free_milli, 1000.0 * count, out=raw[:, _FREE_GPU], where=count > 0)
+            raw[:, _FREE_TOGETHER] = self._gpus.most_together(rows, milli)
 
     def _fill_load(self, raw: Doubles, rows: Ints, capacity: Doubles) -> None:
         sums = self._sums[rows]

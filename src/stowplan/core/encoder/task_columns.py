@@ -59,6 +59,15 @@ TASK: Final = Table(
             _HISTORY,
         ),
         log(
+            "reduced_bytes_per_s",
+            "B/s",
+            "gradients that a training job reduces over its workers, per second of computing",
+            "work profile",
+            (1e3, 1e13),
+            _HISTORY,
+            can_miss=True,
+        ),
+        log(
             "anon_bytes",
             "B",
             "memory that the task is expected to hold for itself",
@@ -97,6 +106,7 @@ TASK: Final = Table(
         log("request_cpu_cores", "cores", "cores that the pod requests", "pod", (0.01, 1024.0)),
         log("request_memory_bytes", "B", "memory that the pod requests", "pod", (2.0**20, MOST_BYTES)),
         log("request_gpus", "1", "GPUs that the pod requests, shares of one included", "pod", (0.05, 64.0)),
+        log("gang_tasks", "1", "tasks that must start together with it, itself included", "workflow", COUNT),
         log("group_tasks", "1", "pending tasks that are alike and scored as one", "pending tasks", COUNT),
         log("waiting_s", "s", "how long the oldest of them has been ready", "pending tasks", SECONDS),
         log("workflow_age_s", "s", "time since the workflow was submitted", "workflow", SECONDS),

@@ -142,9 +142,11 @@ def _own_row(task: Task, places: Places, index: int) -> Doubles:
     demand, work, shape = demand_of_task(task), task.work, task.shape
     row[: demand.per_s.size] = demand.per_s
     gpus = 0.0 if shape.gpu is None else shape.gpu.count * shape.gpu.milli / 1000
-    children = places.children.item(index)
+    children, job = places.children.item(index), work.training
     own = {
         "exposed_latency_share": demand.exposed,
+        "reduced_bytes_per_s": math.nan if job is None else job.gradient_bytes / job.compute_s,
+        "gang_tasks": 1 if task.gang is None else task.gang.size,
         "expected_s": task.expected_s,
         "anon_bytes": work.anon_bytes or math.nan,
         "cache_bytes": work.cache_bytes or math.nan,
