@@ -12,8 +12,8 @@ how long it trains (20 minutes in the median, log-normal with σ 1, 5 minutes to
 root complex), and how it asks for them: half of the jobs one GPU to a pod, as the examples of training
 operators do, half as few pods as a root complex allows, of four GPUs. A streaming service serves for an hour
 or so on half a GPU, with input of 150 MB/s; two of three submissions are training jobs. They come in a
-Poisson stream so dense that the GPUs asked for are 1.45 times those there, even if every gang were in one root
-complex, so that a queue builds up and what is idle is the scheduler's doing.
+Poisson stream so dense that the GPUs asked for are 1.45 times those there, even if every gang were in one
+root complex, so that a queue builds up and what is idle is the scheduler's doing.
 """
 
 import os

@@ -14,6 +14,7 @@ from stowplan.core.policy.listing import ListPolicy
 from stowplan.core.policy.nodes.bid_price import BidPrice
 from stowplan.core.policy.nodes.finish_time import CriticalMachine, EarliestFinish, OptimisticFinish
 from stowplan.core.policy.nodes.fragmentation import FragmentationGradient, TargetTask
+from stowplan.core.policy.nodes.gangs import GangPlaces
 from stowplan.core.policy.nodes.gpus import GpuClustering, GpuPacking
 from stowplan.core.policy.nodes.measured import MeasuredDuration
 from stowplan.core.policy.nodes.packing import Alignment, BestFit, DotProduct
@@ -116,6 +117,11 @@ def _bid_price(*, workload: Mapping[PodShape, float] | None = None) -> Policy:
     return ListPolicy("bid-price", by_arrival, BidPrice(workload=workload))
 
 
+def _gangs(*, root_complexes: bool = True, network: bool = True, patience_s: float = 0.0) -> Policy:
+    places = GangPlaces(root_complexes=root_complexes, network=network, patience_s=patience_s)
+    return ListPolicy("gangs", by_arrival, places)
+
+
 def _gpu_packing() -> Policy:
     return ListPolicy("gpu-packing", by_arrival, GpuPacking())
 
@@ -196,6 +202,9 @@ _POLICIES: dict[str, _Entry] = {
     "dot-product": _Entry("node with the smallest product of demand and what is left", _dot_product),
     "fgd": _Entry("least growth of GPU fragmentation (Weng 2023)", _fgd),
     "bid-price": _Entry("where the pods to come could have used the GPU least", _bid_price),
+    "gangs": _Entry(
+        "training gangs together: in a root complex, node, rack or zone as one takes them", _gangs
+    ),
     "gpu-packing": _Entry("shared GPUs first, idle nodes last", _gpu_packing),
     "gpu-clustering": _Entry("tasks with equal GPU requests together", _gpu_clustering),
     "round-robin": _Entry("nodes in turn", _round_robin),
