@@ -9,11 +9,45 @@ assume. A real cluster is described by raising the latencies; values with their 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
+from stowplan.core.semantics.rates import IntervalRule
 from stowplan.errors import InvalidInput
 
-__all__ = ["SimulationOptions"]
+__all__ = ["SensorOptions", "SimulationOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorOptions:
+    """How well the nodes are measured. The defaults measure exactly, on time, and lose nothing.
+
+    Raises:
+        InvalidInput: an option is out of range; the message names it.
+    """
+
+    interval_s: float = 5.0
+    """Seconds between two readings of a node."""
+    noise: float = 0.0
+    """Relative standard deviation of each number, log-normal; levels follow from noisy waits."""
+    delay_s: float = 0.0
+    """Seconds from a reading until the scheduler has it."""
+    loss: float = 0.0
+    """Share of the readings of a node that never come."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        checks = (
+            ("interval_s", 0.0 < self.interval_s <= IntervalRule().longest_s),
+            ("noise", 0.0 <= self.noise < math.inf),
+            ("delay_s", 0.0 <= self.delay_s < math.inf),
+            ("loss", 0.0 <= self.loss <= 1.0),
+        )
+        for name, holds in checks:
+            if not holds:
+                raise InvalidInput(
+                    f"SensorOptions.{name} is {getattr(self, name)}; see its range: an interval above 0 and "
+                    f"at most {IntervalRule().longest_s:g} s, noise and delay from 0, a loss from 0 to 1"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +96,15 @@ class SimulationOptions:
     """Most points of the time series of utilisation of the whole cluster."""
     node_usage_rows: int = 50_000
     """Most rows of the time series by node, with no more points than that of the cluster and at least 4."""
+    sensors: SensorOptions = field(default_factory=SensorOptions)
+    """How well the nodes are measured, for policies that look at readings."""
     validates: bool = False
     """Re-check every invariant after every step. Slow; for tests."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         for item in fields(self):
-            if item.name in ("window_tasks", "validates"):
+            if item.name in ("window_tasks", "sensors", "validates"):
                 continue
             number = float(getattr(self, item.name))
             if not number >= 0.0 or (math.isinf(number) and item.name != "horizon_s"):

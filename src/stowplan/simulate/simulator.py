@@ -7,10 +7,10 @@ is: ends, then faults, drift and tenants, then arrivals, then one scheduling cyc
 **Determinism contract.** A run is a function of (cluster, workload, policy, seed, rules, faults, contention,
 options, laws): the same arguments give the same results byte for byte, in another process too. There is one
 seam for time, the kernel's `now_s`, and one for chance: `numpy.random.SeedSequence(seed)` is spawned into
-four streams (arrivals, faults, ties of the policy, drift), so what one consumes does not move the others, and
-two policies under one seed meet the same arrivals and faults. Nothing iterates over a set or depends on
-hashes of text, and no clock is read. Events at one instant have a total order: the kernel's, then that of
-planning, then that of arrival (time, then key).
+five streams (arrivals, faults, ties of the policy, drift, noise of readings), so what one consumes does not
+move the others, and two policies under one seed meet the same arrivals and faults. Nothing iterates over a
+set or depends on hashes of text, and no clock is read. Events at one instant have a total order: the
+kernel's, then that of planning, then that of arrival (time, then key).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from stowplan.core.domain import PendingTask, PodShape
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.policy import CycleView, Policy, make_policy
+from stowplan.core.policy.interface import reads_nodes
+from stowplan.core.semantics import NodeReadings
 from stowplan.errors import InternalError
 from stowplan.simulate.background import Background
 from stowplan.simulate.book import EndStatus, TaskBook
@@ -40,6 +42,7 @@ from stowplan.simulate.pending import PendingQueue
 from stowplan.simulate.progress import Observer, RunProgress
 from stowplan.simulate.record import RunRecord
 from stowplan.simulate.results import RunResult
+from stowplan.simulate.sensors import Sensors
 from stowplan.simulate.site import Site
 from stowplan.simulate.stage import Stage
 from stowplan.simulate.summary import collect
@@ -92,7 +95,7 @@ class Simulation:
             UnknownName: no policy, node, rack or zone of that name.
             InvalidInput: the cluster or workload cannot be simulated; says why.
         """
-        arrival_seed, fault_seed, tie_seed, drift_seed = np.random.SeedSequence(seed).spawn(4)
+        arrival_seed, fault_seed, tie_seed, drift_seed, sensor_seed = np.random.SeedSequence(seed).spawn(5)
         arrivals = workload.arrivals if arrivals is None else arrivals
         if arrivals is not None:
             recorded_s = [submission.time_s for submission in workload.submissions]
@@ -127,6 +130,11 @@ class Simulation:
         self._disturbances = Disturbances(stage, cluster, faults, fault_seed)
         self._background = Background(stage, cluster, drift_seed)
         self.usage, self.node_usage = readings_of(cluster, workload, options)
+        self._sensors = (
+            Sensors(self.site, cluster, options.sensors, sensor_seed)
+            if reads_nodes(self.policy) or reads_nodes(fallback)
+            else None
+        )
         self._wakes: set[float] = set()  # times at which a back-off of the scheduler ends
         self._waits: Sequence[tuple[PendingTask, Wait]] = ()
         self._cycle_s = math.inf
@@ -234,6 +242,7 @@ class Simulation:
             self._timeline.next_s,
             self.usage.next_s,
             self.node_usage.next_s,
+            self._sensors.next_s if self._sensors is not None else math.inf,
             self.options.horizon_s,
             arrival_s if arrival_s is not None else math.inf,
         )
@@ -254,6 +263,8 @@ class Simulation:
             arrival_s = book.next_arrival_s
         if self.usage.next_s <= now_s or self.node_usage.next_s <= now_s:
             self._read_usage(now_s)
+        if self._sensors is not None and self._sensors.next_s <= now_s:
+            self._sensors.take()
         # 5. Decide.
         if self._control.wants_cycle and self._cycle_s == math.inf:
             self._cycle_s = self._next_cycle_s(now_s)
@@ -278,7 +289,13 @@ class Simulation:
             self.engine.rng,
             self.floor.running,
             self.engine.filters_of,
+            readings=self.readings,
         )
+
+    @property
+    def readings(self) -> NodeReadings | None:
+        """What is measured of the nodes by now; None: no policy of this run looks."""
+        return self._sensors.board(self.now_s) if self._sensors is not None else None
 
     # ---- deciding -------------------------------------------------------------------------------
 
@@ -294,6 +311,7 @@ class Simulation:
         control = self._control
         control.wants_cycle = False
         self._cycle_s = math.inf
+        readings = self.readings
         seen: dict[PodShape, None] = {}  # by windows since something was last placed
         while len(self.pending):
             window = self.pending.window()
@@ -301,7 +319,7 @@ class Simulation:
                 window = control.backoff.eligible(window, now_s)
                 if not window:
                     break
-            report = self.engine.cycle(now_s, window, self.floor.running)
+            report = self.engine.cycle(now_s, window, self.floor.running, readings=readings)
             self.cycles += 1
             self.degraded_cycles += report.degraded is not None
             self._carry_out(report, now_s)

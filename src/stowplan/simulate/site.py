@@ -101,6 +101,15 @@ class Site:
             factors = self._link_factors.setdefault(link, {})
             self.kernel.set_link_capacity(link, _combined(factors, source, factor))
 
+    def root_complex_share(self, node: int) -> float | None:
+        """Return what is left of the weakest PCIe root complex of a node with GPUs; None: it has none."""
+        links = [
+            self.machines.nodes.root_complex_link(node, root)
+            for root in dict.fromkeys(self.machines.root_of_gpu[node])
+        ]
+        shares = [math.prod(self._link_factors.get(link, {}).values()) for link in links]
+        return min(shares, default=None)
+
     # ---- conditions -----------------------------------------------------------------------------
 
     def stop(self, node: int) -> None:

@@ -35,6 +35,7 @@ Signatures (all of `FluidKernel`; ids are int64 arrays (n,))::
     started_s(tasks), finished_s(tasks) -> (n,)         NaN = not yet
     running(row: int) -> task ids         on a node
     utilisation() -> (N, RESOURCE_COUNT)  resource-seconds used since the start, by `Resource`
+    devices() -> (N, DEVICE_COLUMNS)      what disks can serve and who waits now
     memory_bytes() -> (N, 2)              anonymous memory and page cache now
     statistics() -> KernelStatistics      events, solves, sweeps, non-converged solves
     validate() -> None                    re-checks all cross-array invariants; raises InternalError

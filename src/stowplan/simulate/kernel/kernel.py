@@ -18,6 +18,7 @@ from stowplan.core.physics.handles import handle_of
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Resource
 from stowplan.errors import InvalidInput, StateConflict
+from stowplan.simulate.kernel.devices import DEVICE_COLUMNS, read_devices
 from stowplan.simulate.kernel.events import ChangeKind, KernelEvents, Wake
 from stowplan.simulate.kernel.lifecycle import start_tasks, stop_task
 from stowplan.simulate.kernel.loop import (
@@ -282,6 +283,12 @@ class FluidKernel:
         used = np.zeros((len(self._nodes), RESOURCE_COUNT))
         read_use(self._handle, self._nodes.link_bytes_per_s.shape[0], self._nodes.root_complexes, used)
         return used
+
+    def devices(self) -> NDArray[np.float64]:
+        """(N, DEVICE_COLUMNS) what each node's disk can serve and who waits now; see `read_devices`."""
+        found = np.empty((len(self._nodes), DEVICE_COLUMNS))
+        read_devices(self._handle, found)
+        return found
 
     def memory_bytes(self) -> NDArray[np.float64]:
         """(N, 2) anonymous memory and page cache, as of the last event on each node."""
