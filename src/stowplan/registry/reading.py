@@ -24,7 +24,7 @@ SUMS: Final = "SHA256SUMS"
 MOST_BYTES: Final = 10 << 20
 """Of one file: nothing larger is read."""
 _FILES: Final = (MANIFEST, NODE_GRAPH, TASK_GRAPH)
-_LINE: Final = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>[^/\n]+)")
+_LINE: Final = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>[^/\n]+)\n")
 _MEND: Final = "fetch the release again, or export it anew"
 
 
@@ -60,7 +60,7 @@ def load_release(folder: Path, *, expected: str | None = None) -> Release:
 def _listed(folder: Path, sums: bytes) -> dict[str, str]:
     path = folder / SUMS
     found: dict[str, str] = {}
-    for number, line in enumerate(sums.decode("utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(sums.decode("utf-8", errors="replace").splitlines(keepends=True), start=1):
         match = _LINE.fullmatch(line)
         if match is None or match["name"] in found:
             raise InvalidFile(f"{path}, line {number} is {line[:80]!r}, not a sum and a new name; {_MEND}")
