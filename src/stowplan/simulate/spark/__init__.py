@@ -31,6 +31,7 @@ from stowplan.simulate.spark.episode import CompiledRule, SparkEpisode, SparkRes
 from stowplan.simulate.spark.profiles import SparkProfiles
 from stowplan.simulate.spark.rules import critical_path, fair, fifo, srpt, weighted_fair
 from stowplan.simulate.spark.setting import OVERLOADED, STREAMING, JobSequence, SparkSetting
+from stowplan.simulate.spark.shares import LearnedShares, ShareParameters, learned_shares, size_shares
 
 __all__ = [
     "LEAVE",
@@ -40,6 +41,8 @@ __all__ = [
     "CompiledRule",
     "Decision",
     "JobSequence",
+    "LearnedShares",
+    "ShareParameters",
     "SparkEpisode",
     "SparkPolicy",
     "SparkProfiles",
@@ -48,7 +51,9 @@ __all__ = [
     "critical_path",
     "fair",
     "fifo",
+    "learned_shares",
     "run_episode",
+    "size_shares",
     "srpt",
     "weighted_fair",
 ]
