@@ -145,11 +145,12 @@ def test_tasks_that_are_alike_are_one_group() -> None:
     tasks = [task(f"f{i}", 5.0, work=same, template="fan") for i in range(1000)]
     tasks += [task("other-template", 5.0, work=same), task("other-work", 5.0, template="fan")]
     tasks += [task("other-duration", 6.0, work=same, template="fan")]
+    tasks += [task("other-files", 5.0, work=same, template="fan", input_bytes=1e9)]
     tasks += [task("other-shape", 5.0, work=same, template="fan", shape=PodShape())]
     progress = WorkflowProgress("w", Workflow("w", tuple(tasks)), 0.0)
     pending = [PendingTask(f"p{i}", progress, i, float(i)) for i in progress.start()]
     encoded = encode(*pending, now_s=2000.0)
-    assert sorted(map(len, encoded.members)) == [1, 1, 1, 1, 1000]
+    assert sorted(map(len, encoded.members)) == [1, 1, 1, 1, 1, 1000]
     fan = int(encoded.group_of[0])
     assert encoded.members[fan] == list(range(1000))
     assert row(encoded, fan)["group_tasks"] == 1000

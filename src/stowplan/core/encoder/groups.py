@@ -1,6 +1,6 @@
 """Pending tasks that are alike, as one: a fan-out of thousands is encoded and scored once.
 
-Alike are tasks of one submitted workflow with the same template, gang, pod shape, work and expected
+Alike are tasks of one submitted workflow with the same template, gang, pod shape, work, files and expected
 duration that stand at the same depth, with as many parents and children and as long a way to an exit. What a
 pending task is alike to is found once; a cycle then costs a look-up for each.
 """
@@ -31,12 +31,27 @@ class TaskGroup:
         first: the pending task that came first of those of this cycle.
         members: indexes of them all into the pending tasks of this cycle, in order of arrival.
         cycle: in which `first` and `members` were found.
+        rank_s: upward rank of the first, in this cycle.
         own: what `tasks` keeps: float64 (columns,), NaN where it is not a matter of the task alone.
-        freed: what `tasks` keeps: how many children the first one frees, and as of which state of things.
-        factors: what `tasks` keeps: logs of the time factors by machine type, and of which list of types.
+        freed: what `tasks` keeps: how many children the first one frees,
+        freed_as_of: which task that is, and how many tasks of its workflow were open then.
+        log_factors: what `tasks` keeps: logs of the time factors by machine type,
+        types: of which types.
     """
 
-    __slots__ = ("cycle", "factors", "first", "freed", "members", "own", "progress", "task")
+    __slots__ = (
+        "cycle",
+        "first",
+        "freed",
+        "freed_as_of",
+        "log_factors",
+        "members",
+        "own",
+        "progress",
+        "rank_s",
+        "task",
+        "types",
+    )
 
     def __init__(self, first: PendingTask) -> None:
         """Begin without members."""
@@ -45,9 +60,12 @@ class TaskGroup:
         self.first = first
         self.members: list[int] = []
         self.cycle = -1
+        self.rank_s = 0.0
         self.own: NDArray[np.float64] | None = None
-        self.freed: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
-        self.factors: tuple[NDArray[np.float64], tuple[str, ...]] | None = None
+        self.freed = 0
+        self.freed_as_of: tuple[int, int] = (-1, -1)
+        self.log_factors: NDArray[np.float64] = np.empty(0)
+        self.types: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +134,10 @@ class Groups:
     def _choose(self, found: list[TaskGroup]) -> list[TaskGroup]:
         priority = np.array([group.task.shape.priority for group in found], dtype=np.int64)
         remaining_s = np.array([group.progress.remaining_work_s for group in found], dtype=np.float64)
-        ranks_s = [group.progress.upward_rank_s.item(group.first.index) for group in found]
-        order = np.lexsort((-np.array(ranks_s, dtype=np.float64), remaining_s, -priority))
+        for group in found:
+            group.rank_s = group.progress.upward_rank_s.item(group.first.index)
+        rank_s = np.array([group.rank_s for group in found], dtype=np.float64)
+        order = np.lexsort((-rank_s, remaining_s, -priority))
         return [found[place] for place in order[: self._most].tolist()]
 
     def _find(self, pending: PendingTask) -> TaskGroup:
@@ -129,6 +149,8 @@ class Groups:
             task.shape,
             task.expected_s,
             task.gang,
+            task.input_bytes,
+            task.output_bytes,
             places.depth.item(index),
             places.parents.item(index),
             places.children.item(index),

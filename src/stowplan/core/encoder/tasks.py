@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain import CPU, MEMORY, Task, TaskStatus
+from stowplan.core.domain import CPU, MEMORY, Task, TaskStatus, WorkflowProgress
 from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.factors import usable_factor
-from stowplan.core.encoder.groups import Grouped, TaskGroup
+from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
 from stowplan.core.policy.nodes.predicted import demand_of_task
 
@@ -81,54 +81,46 @@ def encode_tasks(
         type_counts: how many nodes are of each.
         now_s: time of the cycle.
     """
-    groups = grouped.groups
-    facts_of: dict[int, int] = {}
+    groups, size = grouped.groups, len(grouped.groups)
+    place_of: dict[int, int] = {}
     facts: list[ProgressFacts] = []
-    of_workflow: list[int] = []
-    of_group: list[float] = []  # a row after the other
-    position: list[float] = []
     pending_of: list[int] = []
+    found: list[float] = []  # of each group, one after the other
     for group in groups:
-        progress, index = group.progress, group.first.index
-        at = facts_of.get(id(progress))
+        progress, first = group.progress, group.first
+        at = place_of.get(id(progress))
         if at is None:
-            at = facts_of[id(progress)] = len(facts)
+            at = place_of[id(progress)] = len(facts)
             facts.append(workflows.of(progress))
             pending_of.append(0)
-        of_workflow.append(at)
-        known = facts[at]
-        places, members = known.places, len(group.members)
+        places, members = facts[at].places, len(group.members)
         pending_of[at] += members
         if group.own is None:
-            group.own = _own_row(group.task, places, index)
-        rank_s, order = progress.upward_rank_s.item(index), places.order.item(index)
-        of_group += (
-            members,
-            now_s - group.first.ready_s,
-            rank_s,
-            max(known.critical_path_s - rank_s, 0.0),
-            order / max(places.order.size - 1, 1),
-            _freed(group, index),
-        )
-        position += (
-            order,
-            places.depth.item(index),
-            places.parents.item(index),
-            rank_s / known.longest_s if known.longest_s > 0.0 else 0.0,
-        )
-    raw = np.array([group.own for group in groups], dtype=np.float64).reshape(len(groups), _WIDTH)
-    raw[:, _GROUP_COLUMNS] = np.array(of_group).reshape(len(groups), len(_OF_GROUP))
+            group.own = _own_row(group.task, places, first.index)
+        if group.types is not types:
+            group.log_factors, group.types = _log_factors(group.task, types), types
+        as_of = (first.index, progress.open_tasks)  # parents are only counted down when a task ends
+        if group.freed_as_of != as_of:
+            group.freed, group.freed_as_of = _freed(progress, first.index), as_of
+        found += (at, members, first.ready_s, group.rank_s, places.order.item(first.index), group.freed)
+    at, members, ready_s, rank_s, order, freed = np.array(found, dtype=np.float64).reshape(size, 6).T
     rows = [_workflow_row(one, count, now_s) for one, count in zip(facts, pending_of, strict=True)]
-    of_each = np.array(rows, dtype=np.float64).reshape(len(rows), len(_OF_WORKFLOW))
-    raw[:, _WORKFLOW_COLUMNS] = of_each[np.array(of_workflow, dtype=np.intp)]
-    rows_of_types = [_log_factors(group, types) for group in groups]
-    log_factors = np.array(rows_of_types, dtype=np.float64).reshape(len(groups), len(types))
+    of_workflows = np.array(rows, dtype=np.float64).reshape(len(rows), len(_OF_WORKFLOW) + 2)
+    of_workflow = of_workflows[at.astype(np.intp)]
+    longest_s, tasks = of_workflow[:, -2], of_workflow[:, -1]
+    raw = np.array([group.own for group in groups], dtype=np.float64).reshape(size, _WIDTH)
+    raw[:, _WORKFLOW_COLUMNS] = of_workflow[:, :-2]
+    slack_s = np.maximum(raw[:, _AT["critical_path_s"]] - rank_s, 0.0)
+    shares = order / np.maximum(tasks - 1.0, 1.0)
+    raw[:, _GROUP_COLUMNS] = np.stack([members, now_s - ready_s, rank_s, slack_s, shares, freed], axis=1)
+    log_factors = np.array([group.log_factors for group in groups], dtype=np.float64)
+    log_factors = log_factors.reshape(size, len(types))
     if types:
         raw[:, _BEST_FACTOR] = np.exp(log_factors.min(axis=1))
         raw[:, _MEAN_FACTOR] = np.exp((log_factors * type_counts).sum(axis=1) / type_counts.sum())
-    return TasksEncoded(
-        raw, np.array(position).reshape(len(groups), len(SCHEMA.position)), log_factors, facts
-    )
+    rank_share = np.divide(rank_s, longest_s, out=np.zeros(size), where=longest_s > 0.0)
+    position = np.stack([order, raw[:, _AT["depth"]], raw[:, _AT["parents"]], rank_share], axis=1)
+    return TasksEncoded(raw, position, log_factors, facts)
 
 
 def gpus_requested(amounts: Mapping[str, int]) -> int:
@@ -166,34 +158,30 @@ def _own_row(task: Task, places: Places, index: int) -> Doubles:
 
 
 def _workflow_row(facts: ProgressFacts, pending: int, now_s: float) -> tuple[float, ...]:
+    """Return the columns `_OF_WORKFLOW`, then the longest way through the workflow and its size in tasks."""
     progress, places = facts.progress, facts.places
-    remaining_s = progress.remaining_work_s
+    remaining_s, tasks = progress.remaining_work_s, places.order.size
     return (
         now_s - progress.submitted_s,
         progress.open_tasks,
-        progress.open_tasks / places.order.size,
+        progress.open_tasks / tasks,
         pending,
         int(np.count_nonzero(progress.status == _RUNNING)),
         remaining_s,
         remaining_s / places.total_s if places.total_s > 0.0 else 0.0,
         facts.critical_path_s,
+        facts.longest_s,
+        tasks,
     )
 
 
-def _freed(group: TaskGroup, index: int) -> float:
-    """Return how many children wait for nothing but the first of a group."""
-    progress = group.progress
-    as_of = (index, progress.open_tasks)  # parents are only counted down when a task ends
-    if group.freed[1] != as_of:
-        children = progress.workflow.children[index]
-        freed = np.count_nonzero(progress.unfinished_parents[list(children)] == 1) if children else 0
-        group.freed = (float(freed), as_of)
-    return group.freed[0]
+def _freed(progress: WorkflowProgress, index: int) -> int:
+    """Return how many children wait for nothing but the task `index`."""
+    children = progress.workflow.children[index]
+    return int(np.count_nonzero(progress.unfinished_parents[list(children)] == 1)) if children else 0
 
 
-def _log_factors(group: TaskGroup, types: tuple[str, ...]) -> Doubles:
-    if group.factors is None or group.factors[1] is not types:
-        factor_of = dict(group.task.work.machine_factors)
-        factors = [usable_factor(factor_of.get(name, 1.0)) for name in types]
-        group.factors = (np.log(np.array(factors, dtype=np.float64)), types)
-    return group.factors[0]
+def _log_factors(task: Task, types: tuple[str, ...]) -> Doubles:
+    factor_of = dict(task.work.machine_factors)
+    factors = [usable_factor(factor_of.get(name, 1.0)) for name in types]
+    return np.log(np.array(factors, dtype=np.float64))

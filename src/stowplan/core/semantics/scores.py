@@ -189,7 +189,7 @@ class Scorer:
         numbers = self._scale(rows)
         known = ~np.isnan(numbers) & self._was_seen
         scores = (np.where(known, numbers, self._mean) - self._mean) / self._deviation
-        return np.clip(scores, -SCORE_LIMIT, SCORE_LIMIT).astype(np.float32), known
+        return np.minimum(np.maximum(scores, -SCORE_LIMIT), SCORE_LIMIT).astype(np.float32), known
 
 
 def standard_scores(rows: Floats, frozen: FrozenStatistics) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
