@@ -8,7 +8,8 @@
 `learn.network_decision` says the same in PyTorch and explains it; a test holds the two together. Here the
 pointers of all groups and nodes are one matrix product: of all that a group asks for (its query, its slowdown
 query × −α, its log factors × −α) and all that a node has (its key, its slowdown key, its machine type). After
-a placement only the columns of the nodes that changed are made anew.
+a placement only the columns of the nodes that changed are made anew. Products are summed in double and then
+rounded, so that equal nodes score the same, whether they were computed together or one by one.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Groups:
         is_type = np.zeros((len(keys), log_factor_of_type.shape[1]), np.float32)
         is_type[np.arange(len(keys)), type_of_node] = 1.0
         queries = np.concatenate((self.queries, -self.alpha[:, None] * log_factor_of_type), axis=1)
-        return queries @ np.concatenate((keys, is_type), axis=1).T
+        exact = queries.astype(np.float64) @ np.concatenate((keys, is_type), axis=1).T.astype(np.float64)
+        return exact.astype(np.float32)
 
     def scores_without_factor(self, group: int, nodes: Floats) -> Floats:
         """Return the score of nodes (N, node_width) for a group, (N,), as if no factor were known."""
