@@ -1,4 +1,4 @@
-"""The learned policy: the rule it starts from, live nodes, waiting, parts of a score, what it leaves to others."""
+"""The learned policy: the rule it starts from, live nodes, waiting, parts of a score, what others decide."""
 
 import math
 import re
