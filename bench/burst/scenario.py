@@ -10,9 +10,10 @@ history, those created later are drawn from, with replacement, by seed.
 The rate follows from the cluster. If every pod got its room at once, the mean GPU asked for at the end of the
 burst would be `PEAK` of all there is: there is room for everything, as far as it is in one piece. With rate λ
 and d the time that a pod asking for g GPUs runs, Little's law makes that λ (E[g d] + 16 E[g min(d, burst)]).
-What such a stream would have left before runs when the simulation begins: a Poisson number of pods, drawn in
-proportion to d, each somewhere in its life (M/G/∞), the largest placed first. So 68 % of the GPUs are taken
-before the burst, most of them by pods that stay for hours and days, and the burst adds 32 %.
+What such a stream would have left before runs when the simulation begins: pods drawn in proportion to d, each
+somewhere in its life (M/G/∞), until they ask for as many GPUs as such a stream leaves in the mean, so that no
+seed begins fuller than another; the largest are placed first. So 68 % of the GPUs are taken before the burst,
+most of them by pods that stay for hours and days, and the burst adds 32 %.
 
 Schedulers are told what history tells: the median run time of earlier pods with the same requests; with fewer
 than `ENOUGH` of them, of those with the same GPU request; else of all. How long a pod really runs nobody is
@@ -89,6 +90,11 @@ def cluster() -> Cluster:
     return replace(whole, name="openb-quarter", nodes=whole.nodes[::NODE_STRIDE])
 
 
+def gpu_count() -> int:
+    """Return the GPUs of the cluster."""
+    return sum(len(node.hardware.gpus) for node in cluster().nodes)
+
+
 @cache
 def pods() -> Pods:
     """The pods to be drawn, and what those before them tell.
@@ -162,21 +168,23 @@ def rate_per_s(peak: float = PEAK) -> float:
     seen = pods()
     stands = float((seen.gpus * seen.run_s).mean())
     added = (FACTOR - 1.0) * float((seen.gpus * np.minimum(seen.run_s, BURST_S)).mean())
-    return peak * sum(len(node.hardware.gpus) for node in cluster().nodes) / (stands + added)
+    return peak * gpu_count() / (stands + added)
 
 
 def workload(seed: int, peak: float = PEAK) -> Workload:
     """What stands there at time 0, and what arrives after it until `END_S`, drawn by `seed`."""
     rng, seen, rate = np.random.default_rng(seed), pods(), rate_per_s(peak)
-    alive = rng.poisson(rate * float(seen.run_s.mean()))
-    chosen: list[int] = rng.choice(len(seen.drawn), alive, p=seen.run_s / seen.run_s.sum()).tolist()
-    standing = [_in_its_life(seen.drawn[index], float(rng.uniform())) for index in chosen]
+    standing: list[Task] = []
+    to_stand = rate * float((seen.gpus * seen.run_s).mean())
+    while to_stand > 0.0:
+        chosen = int(rng.choice(len(seen.drawn), p=seen.run_s / seen.run_s.sum()))
+        standing.append(_in_its_life(seen.drawn[chosen], float(rng.uniform())))
+        to_stand -= seen.gpus[chosen]
     standing.sort(key=lambda task: -gpus_of(task.shape))
     arrivals = Burst(1.0 / rate, WARM_UP_S, BURST_S, FACTOR)
     most = int(2.0 * rate * (END_S + FACTOR * BURST_S))
     times_s = [time_s for time_s in arrivals.times_s([0.0] * most, rng).tolist() if time_s < END_S]
-    chosen = rng.integers(len(seen.drawn), size=len(times_s)).tolist()
-    arriving = [seen.drawn[index] for index in chosen]
+    arriving = [seen.drawn[index] for index in rng.integers(len(seen.drawn), size=len(times_s)).tolist()]
     submissions = [
         Submission(0.0, Workflow(f"standing-{number:05}", (replace(task, name="pod"),), family=STANDING))
         for number, task in enumerate(standing)
