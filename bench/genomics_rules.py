@@ -11,8 +11,8 @@ statistics) over the 128 workflows of a seed are compared with kube-scheduler's 
 are proven per seed, by `genomics/bounds.py`. The load is the share of allocatable cores that placed pods
 request under kube-scheduler, as a mean over the time in which workflows arrive.
 
-A run takes one to two minutes of processor time. Each is kept in the cache under what it depends on, so that a
-measurement that was broken off goes on where it stopped.
+A run takes one to two minutes of processor time. Each is kept in the cache under what it depends on, so that
+a measurement that was broken off goes on where it stopped.
 """
 
 import os
