@@ -78,7 +78,7 @@ lint: ## lint, format, types and import contracts only
 .PHONY: bench
 bench: ## measure against the peers, check the limits in bench/limits.toml, rewrite docs/BENCHMARKS.md
 	@tools/system_packages.sh
-	tools/venv.sh dev "$(PYTHON)"
+	tools/venv.sh learn "$(PYTHON)"
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench --docs
 

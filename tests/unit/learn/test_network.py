@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stowplan.core.policy.learned.decision import Groups, joined_keys
+from stowplan.core.policy.learned.decision import Groups, Pointers, joined_keys
 from stowplan.core.policy.learned.sizes import NetworkSizes
 from stowplan.errors import InvalidInput
 from tests.learned_cases import NO_TORCH
@@ -176,7 +176,9 @@ def test_numpy_says_what_pytorch_says(groups: int, nodes: int, types: int, seed:
     asked = torch.from_numpy(rows)[None], torch.from_numpy(node_rows)[None]
     served = Groups(SIZES, rows)
     pointer = pointers(SIZES, *asked, torch.from_numpy(of_type[:, kinds])[None])[0].numpy()
-    assert served.pointers(joined_keys(SIZES, node_rows), of_type, kinds) == pytest.approx(pointer, abs=1e-4)
+    assert Pointers(served, of_type).of(joined_keys(SIZES, node_rows), kinds) == pytest.approx(
+        pointer, abs=1e-4
+    )
     slowdown, spread = log_slowdown(SIZES, *asked)[0].numpy(), log_spread(SIZES, *asked)[0].exp().numpy()
     for group, node in zip(range(groups), range(nodes), strict=False):
         assert served.log_slowdown(group, node_rows[node]) == pytest.approx(slowdown[group, node], abs=1e-4)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.policy.learned.sizes import NetworkSizes
 
-__all__ = ["ALPHA_BOUNDS", "SPREAD_BOUNDS", "Groups", "joined_keys"]
+__all__ = ["ALPHA_BOUNDS", "SPREAD_BOUNDS", "Groups", "Pointers", "joined_keys"]
 
 Floats = NDArray[np.float32]
 
@@ -67,20 +67,6 @@ class Groups:
         slowdown = -self.alpha[:, None] * rows[:, columns["slowdown_query"]]
         self.queries = np.concatenate((rows[:, columns["query"]], slowdown), axis=1)
 
-    def pointers(self, keys: Floats, log_factor_of_type: Floats, type_of_node: NDArray[np.intp]) -> Floats:
-        """Return the score of every node for every group, shape (G, N).
-
-        Args:
-            keys: (N, keys + slowdown_keys) from `joined_keys`.
-            log_factor_of_type: (G, T) of the group's task on each machine type.
-            type_of_node: (N,) index of the node's machine type.
-        """
-        is_type = np.zeros((len(keys), log_factor_of_type.shape[1]), np.float32)
-        is_type[np.arange(len(keys)), type_of_node] = 1.0
-        queries = np.concatenate((self.queries, -self.alpha[:, None] * log_factor_of_type), axis=1)
-        exact = queries.astype(np.float64) @ np.concatenate((keys, is_type), axis=1).T.astype(np.float64)
-        return exact.astype(np.float32)
-
     def scores_without_factor(self, group: int, nodes: Floats) -> Floats:
         """Return the score of nodes (N, node_width) for a group, (N,), as if no factor were known."""
         return joined_keys(self._sizes, nodes) @ self.queries[group]
@@ -99,3 +85,32 @@ class Groups:
         )
         low, high = SPREAD_BOUNDS
         return min(max(math.exp(float(log_spread)), low), high)
+
+
+class Pointers:
+    """Scores of nodes for all groups of one cycle."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, groups: Groups, log_factor_of_type: Floats) -> None:
+        """Ask for the groups.
+
+        Args:
+            groups: of the cycle.
+            log_factor_of_type: (G, T) of the group's task on each machine type.
+        """
+        asked = np.concatenate((groups.queries, -groups.alpha[:, None] * log_factor_of_type), axis=1)
+        self._asked = asked.astype(np.float64)
+
+    def of(self, keys: Floats, type_of_node: NDArray[np.intp]) -> Floats:
+        """Return the score of every node for every group, shape (G, N).
+
+        Args:
+            keys: (N, keys + slowdown_keys) from `joined_keys`.
+            type_of_node: (N,) index of the node's machine type.
+        """
+        length = keys.shape[1]
+        had = np.zeros((len(keys), self._asked.shape[1]))
+        had[:, :length] = keys
+        had[np.arange(len(keys)), length + type_of_node] = 1.0
+        return (self._asked @ had.T).astype(np.float32)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.encoder import Encoded, Encoder
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.learned.decision import Groups, joined_keys
+from stowplan.core.policy.learned.decision import Groups, Pointers, joined_keys
 from stowplan.core.policy.learned.explaining import parts_of_score
 from stowplan.core.policy.learned.familiarity import require_familiar
 from stowplan.core.policy.learned.graphs import Graphs
@@ -56,9 +56,8 @@ class LearnedPlan:
             encoded.task_features, encoded.position, encoded.cluster_features, graphs.pooled(kept.rows)
         )
         self.groups = groups = Groups(graphs.sizes, rows)
-        self._pointers = groups.pointers(
-            joined_keys(graphs.sizes, kept.rows), encoded.log_factor_of_type, encoded.type_of_node
-        )
+        self._points = Pointers(groups, encoded.log_factor_of_type)
+        self._pointers = self._points.of(joined_keys(graphs.sizes, kept.rows), encoded.type_of_node)
         self._scores: NDArray[np.float64] = np.full(view.state.capacity, -np.inf)
         self.order: Sequence[int] | NDArray[np.intp] = _ordered(encoded, groups)
 
@@ -68,11 +67,8 @@ class LearnedPlan:
         group = self._group(index)
         changed = self._kept.catch_up()
         if changed.size:
-            self._pointers[:, changed] = self.groups.pointers(
-                joined_keys(self._graphs.sizes, self._kept.rows[changed]),
-                self._encoded.log_factor_of_type,
-                self._encoded.type_of_node[changed],
-            )
+            keys = joined_keys(self._graphs.sizes, self._kept.rows[changed])
+            self._pointers[:, changed] = self._points.of(keys, self._encoded.type_of_node[changed])
         waits = self.groups.wait[group] > 0.0 and self._may_wait()
         self._scores[self._encoded.node_rows] = -np.inf if waits else self._pointers[group]
         return self._scores
