@@ -99,9 +99,7 @@ def test_graphs_that_answer_otherwise_leave_no_release(monkeypatch: pytest.Monke
         return content
 
     monkeypatch.setattr(export, "_graph", with_a_shifted_head)
-    with pytest.raises(
-        InternalError, match=r"'of-a-test' differ from its network by 0\.0"
-    ):
+    with pytest.raises(InternalError, match=r"'of-a-test' differ from its network by 0\.0"):
         released(made)
 
 
