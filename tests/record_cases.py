@@ -14,6 +14,7 @@ from stowplan.core.domain import (
     ClusterEvent,
     ClusterState,
     Disk,
+    Gang,
     Gpu,
     GpuRequest,
     Hardware,
@@ -147,6 +148,9 @@ def some_workflow(rng: np.random.Generator, name: str) -> WorkflowProgress:
         for i in range(size)
     )
     edges = tuple((f"t{i}", f"t{j}") for i in range(size) for j in range(i + 1, size) if rng.random() < 0.3)
+    if size % 2 == 0 and ("t0", "t1") not in edges:  # both wait for nothing
+        gang = Gang("pair", 2)
+        tasks = tuple(replace(task, gang=gang if i < 2 else None) for i, task in enumerate(tasks))
     return WorkflowProgress(name, Workflow(name, tasks, edges), 0.0)
 
 

@@ -13,7 +13,7 @@ from stowplan.errors import InvalidFile
 
 __all__ = ["FORMAT", "Setup", "from_runs", "to_runs"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the layout of frames; records of another one are refused by name."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from stowplan.core.domain import (
     ClusterState,
+    Gang,
     PendingTask,
     PodShape,
     RunningTask,
@@ -140,7 +141,7 @@ class Chain:
     def _learn(self, new: Plain) -> None:
         self._shapes += [to_value(plain, PodShape) for plain in new.get("shapes", ())]
         self._works += [to_value(plain, WorkProfile) for plain in new.get("works", ())]
-        for name, shape, work, expected_s, template, input_bytes, output_bytes in new.get("tasks", ()):
+        for name, shape, work, expected_s, template, input_bytes, output_bytes, gang in new.get("tasks", ()):
             self._tasks.append(
                 Task(
                     name,
@@ -150,6 +151,7 @@ class Chain:
                     template,
                     input_bytes,
                     output_bytes,
+                    None if gang is None else to_value(gang, Gang),
                 )
             )
         for name, family, numbers, edges in new.get("workflows", ()):

@@ -98,6 +98,7 @@ class _Lexicon:
             task.template,
             task.input_bytes,
             task.output_bytes,
+            to_plain(task.gang),
         ]
 
     def _workflow(self, workflow: Workflow) -> Plain:
