@@ -130,6 +130,14 @@ def simulate(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="How many runs of each policy, seeds 1 to N.")
     ] = 5,
+    policy_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy-option",
+            metavar="POLICY.NAME=VALUE",
+            help="What a policy is told, for example learned.model=models/mine; repeat for more.",
+        ),
+    ] = None,
     baseline: Annotated[
         str | None,
         typer.Option("--baseline", metavar="NAME", help="What the others are compared with; else the first."),
@@ -178,6 +186,7 @@ def simulate(
         cluster=cluster,
         workload=workload,
         policies=tuple(policies),
+        policy_options=tuple(policy_options or ()),
         baseline=baseline,
         seeds=seeds,
         arrivals=arrivals,

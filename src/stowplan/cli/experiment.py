@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from stowplan.cli.exit_codes import INTERRUPTED
 from stowplan.cli.inputs import load_rules, only_document
+from stowplan.cli.policy_options import policy_maker
 from stowplan.cli.terminal import progress_bar, say, show_table, write
 from stowplan.core.constraints import NO_RULES
-from stowplan.core.policy import make_policy, policy_names
+from stowplan.core.policy import Policy, make_policy, policy_names
 from stowplan.errors import InvalidInput
 from stowplan.simulate.clusters import Cluster, load_cluster
 from stowplan.simulate.experiment import ExperimentProgress, ExperimentResult, run_experiment
@@ -52,6 +53,7 @@ class SimulationRequest:
     cluster: Path
     workload: Path
     policies: tuple[str, ...]
+    policy_options: tuple[str, ...]
     baseline: str | None
     seeds: int
     arrivals: str
@@ -68,7 +70,10 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """An experiment, ready to run. `settings` are further keywords of `run_experiment`."""
+    """An experiment, ready to run; `make` makes its policies.
+
+    `settings` are further keywords of `run_experiment`.
+    """
 
     title: str
     lead: str
@@ -79,6 +84,7 @@ class Plan:
     seeds: int
     processes: int | None
     out: Path
+    make: Callable[[str], Policy] = make_policy
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     conditions: Sequence[tuple[str, str]] = ()
 
@@ -89,7 +95,9 @@ def run_simulation(request: SimulationRequest) -> int:
     Raises:
         StowplanError: an input cannot be used, or results cannot be written.
     """
-    _check_options(request)
+    named = (*request.policies, *([request.baseline] if request.baseline is not None else []))
+    make = policy_maker(request.policy_options, named)
+    _check_options(request, named, make)
     arrivals = _arrivals(request.arrivals)
     rules = load_rules(request.rules)
     faults = _faults(request.faults)
@@ -114,6 +122,7 @@ def run_simulation(request: SimulationRequest) -> int:
             seeds=request.seeds,
             processes=request.processes,
             out=request.out,
+            make=make,
             settings={
                 "arrivals": arrivals,
                 "rules": rules,
@@ -122,6 +131,7 @@ def run_simulation(request: SimulationRequest) -> int:
                 "options": options,
             },
             conditions=[
+                ("Policy options", ", ".join(request.policy_options) or "none"),
                 ("Arrivals", request.arrivals),
                 ("Rule table", f"{request.rules}" if request.rules else "none"),
                 ("Faults", f"{request.faults}" if request.faults else "none"),
@@ -133,10 +143,10 @@ def run_simulation(request: SimulationRequest) -> int:
     )
 
 
-def _check_options(request: SimulationRequest) -> None:
-    """Refuse what can be seen without reading a file, by the name of the option."""
-    for name in (*request.policies, *([request.baseline] if request.baseline is not None else [])):
-        make_policy(name)
+def _check_options(request: SimulationRequest, named: Sequence[str], make: Callable[[str], Policy]) -> None:
+    """Refuse what can be seen without reading the cluster or the workload, by the name of the option."""
+    for name in named:
+        make(name)
     for name in request.policies:
         if request.policies.count(name) > 1:
             raise InvalidInput(f"--policy {name} is given twice; name each policy once")
@@ -175,7 +185,8 @@ def execute(plan: Plan) -> int:
     seeds = range(1, plan.seeds + 1)
     with ResultFolder(plan.out) as folder:
         # What cannot be simulated (a fault of a node that is not there …) is told before anything else.
-        Simulation(plan.cluster, plan.workload, plan.policies[0], seed=seeds[0], **plan.settings)
+        first = plan.make(plan.policies[0])
+        Simulation(plan.cluster, plan.workload, first, seed=seeds[0], **plan.settings)
         processes = plan.processes if plan.processes is not None else os.cpu_count() or 1
         runs = len(plan.policies) * plan.seeds
         say(
@@ -196,6 +207,7 @@ def execute(plan: Plan) -> int:
                 baseline=plan.baseline,
                 processes=processes,
                 progress=progress,
+                make=plan.make,
                 **plan.settings,
             )
         publish_experiment(experiment, _facts(plan), folder)
