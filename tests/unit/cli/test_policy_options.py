@@ -28,7 +28,7 @@ def test_values_are_read_as_yaml_and_handed_to_their_policy() -> None:
 
 @pytest.mark.parametrize("text", ["model=x", "learned.model", ".model=x", "learned.=x", "learned"])
 def test_another_form_is_told(text: str) -> None:
-    with pytest.raises(InvalidInput, match="is not of the form POLICY.NAME=VALUE"):
+    with pytest.raises(InvalidInput, match=r"is not of the form POLICY\.NAME=VALUE"):
         policy_maker([text], ["learned"])
 
 
