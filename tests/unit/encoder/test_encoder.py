@@ -37,6 +37,7 @@ from stowplan.core.semantics import (
     no_moments,
     standard_scores,
 )
+from stowplan.core.semantics.moments import scaled_bounds
 from stowplan.errors import InvalidInput
 from tests.encoder_cases import ENCODED, assert_finite
 
@@ -234,12 +235,29 @@ def test_rows_are_scored_by_the_statistics_of_training() -> None:
         state, waiting(*(single(float(s)) for s in range(1, 30))), readings=readings, encoder=trained
     )
     made = (encoded.task_features, encoded.node_features, encoded.cluster_features[None, :])
-    for table, part, rows, features in zip(SCHEMA.tables, parts, raw, made, strict=True):
+    for table, part, rows, found in zip(SCHEMA.tables, parts, raw, made, strict=True):
         scores, known = standard_scores(rows, part)
-        assert features[:, : len(table.columns)].tobytes() == scores.tobytes()
-        assert np.array_equal(features[:, len(table.columns) :], known[:, list(table.masked)])
+        varies = np.array([max(one.shares) < 1.0 for one in part.features])
+        assert found[:, : len(table.columns)].tobytes() == np.where(varies, scores, 0.0).tobytes()
+        assert np.array_equal(found[:, len(table.columns) :], (known & varies)[:, list(table.masked)])
     names = list(SCHEMA.node.encoded_names)
     assert abs(encoded.node_features[:, names.index("cpu_utilisation")].mean()) < 1e-5
+
+
+def test_a_column_that_never_varied_in_training_is_unknown() -> None:
+    rng = np.random.default_rng(3)
+    low, high = scaled_bounds(SCHEMA.features)
+    rows = rng.uniform(low, high, (100, low.size))
+    rows = np.where([feature.is_log for feature in SCHEMA.features], np.exp(rows), rows)
+    at = [feature.name for feature in SCHEMA.features].index("node.free_cpu_share")
+    rows[:, at] = 0.25
+    trained = Encoder(statistics=freeze(no_moments(SCHEMA.features).added(rows)))
+    names = list(SCHEMA.node.encoded_names)
+    place, mask = names.index("free_cpu_share"), names.index("free_cpu_share.known")
+    encoded = encode(nodes(2), [], encoder=trained)
+    assert encoded.node_features[:, [place, mask]].tolist() == [[0.0, 0.0]] * 2
+    assert encoded.raw_node[0, place] == 1.0
+    assert encode(nodes(2), []).node_features[0, mask] == 1.0
 
 
 def test_statistics_of_other_columns_are_refused() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.encoder.cluster import encode_cluster
 from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.encoded import Encoded
 from stowplan.core.encoder.groups import Groups
 from stowplan.core.encoder.nodes import NodeRows
@@ -67,6 +68,7 @@ class Encoder:
         self._score_task, self._score_node, self._score_cluster = (
             RowScorer(table, statistics, self.off) for table in SCHEMA.tables
         )
+        self._demands = Demands()
         self._workflows = Workflows()
         self._groups = Groups(self._workflows, most_groups)
         self._nodes: NodeRows | None = None
@@ -78,11 +80,13 @@ class Encoder:
             InvalidInput: the board of readings has fewer rows than the state.
         """
         if self._nodes is None or self._nodes.state is not view.state:
-            self._nodes = NodeRows(view.state, self._score_node)
+            self._nodes = NodeRows(view.state, self._score_node, self._demands)
         nodes = self._nodes
         nodes.begin(view)
         grouped = self._groups.of(view.pending)
-        tasks = encode_tasks(grouped, self._workflows, nodes.types, nodes.type_counts, view.now_s)
+        tasks = encode_tasks(
+            grouped, self._workflows, self._demands, nodes.types, nodes.type_counts, view.now_s
+        )
         self._workflows.forget(len(tasks.workflows))
         cluster = encode_cluster(view, nodes, tasks, grouped.count)
         remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)

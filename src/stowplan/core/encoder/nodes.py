@@ -24,6 +24,7 @@ from stowplan.core.domain import (
     Node,
 )
 from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.gpu_rooms import GpuRooms
 from stowplan.core.encoder.node_columns import LOADS, READINGS, RESIDUALS
 from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUPANT_COLUMNS, Occupants
@@ -85,11 +86,11 @@ class NodeRows:
         epoch: grows when nodes came or went.
     """
 
-    def __init__(self, state: ClusterState, scorer: RowScorer) -> None:
+    def __init__(self, state: ClusterState, scorer: RowScorer, demands: Demands) -> None:
         """Know no node of `state` yet."""
         self.state = state
         self._score = scorer
-        self._occupants = Occupants(state)
+        self._occupants = Occupants(state, demands)
         self._sequence = -1
         self._readings: NodeReadings | None = None
         self._version = 0

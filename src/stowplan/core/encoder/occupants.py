@@ -25,10 +25,11 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
 )
+from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import TaskDemand, demand_of_task, requested_demand
+from stowplan.core.policy.nodes.predicted import TaskDemand, requested_demand
 
 __all__ = ["EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "Occupants"]
 
@@ -56,9 +57,10 @@ class _Watched:
 class Occupants:
     """Sums over the pods of each node of one state."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, demands: Demands) -> None:
         """Know nothing of the pods of `state` yet."""
         self._state = state
+        self._demands = demands
         self._view: CycleView | None = None
         self._pods: dict[str, tuple[BoundPod, int]] = {}
         self._numbers: dict[tuple[int, str] | PodShape, int] = {}  # of task and machine type, or of shape
@@ -171,7 +173,7 @@ class Occupants:
     def _number_of_task(self, task: Task, kind: str) -> int:
         number = self._numbers.get((id(task), kind))
         if number is None:
-            number = self._add(task, _sums_of(demand_of_task(task), kind, 1))
+            number = self._add(task, _sums_of(self._demands.of(task), kind, 1))
             self._numbers[id(task), kind] = number
         return number
 

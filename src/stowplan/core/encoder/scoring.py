@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.encoder.schema import FeatureGroup, Schema, Table
 from stowplan.core.semantics import FeatureStatistics, FrozenStatistics
-from stowplan.core.semantics.moments import scaled_bounds
+from stowplan.core.semantics.moments import HISTOGRAM_BINS, scaled_bounds
 from stowplan.core.semantics.scores import Scorer
 
 __all__ = ["RowScorer", "nominal_statistics"]
@@ -27,8 +27,8 @@ def nominal_statistics(schema: Schema) -> FrozenStatistics:
                 missing=0,
                 mean=float(middle),
                 deviation=float(deviation),
-                edges=(),
-                shares=(1.0,),
+                edges=(HISTOGRAM_BINS // 2,),
+                shares=(0.5, 0.5),
             )
             for feature, middle, deviation in zip(
                 schema.features, (low + high) / 2.0, (high - low) / 4.0, strict=True
@@ -38,14 +38,19 @@ def nominal_statistics(schema: Schema) -> FrozenStatistics:
 
 
 class RowScorer:
-    """Scores the rows of one table."""
+    """Scores the rows of one table.
+
+    A column that was as good as the same in all of training reads as unknown: a network has learned nothing
+    from it, and would be led anywhere by the first number that differs.
+    """
 
     def __init__(self, table: Table, statistics: FrozenStatistics, off: frozenset[FeatureGroup]) -> None:
         """Score with the part of `statistics` that is about `table`, without the groups that are `off`."""
         of_feature = {one.feature.name: one for one in statistics.features}
         self._score = Scorer(FrozenStatistics(tuple(of_feature[feature.name] for feature in table.features)))
-        is_off = np.array([bool(off.intersection(column.groups)) for column in table.columns], np.bool_)
-        self._off = np.flatnonzero(is_off)
+        is_off = [bool(off.intersection(column.groups)) for column in table.columns]
+        is_same = [max(of_feature[feature.name].shares) >= 1.0 for feature in table.features]
+        self._off = np.flatnonzero(np.logical_or(is_off, is_same))
         self._masked = np.array(table.masked, dtype=np.intp)
         self._width = len(table.columns)
         self.encoded_width = table.width

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from stowplan.core.domain import CPU, MEMORY, Task, TaskStatus, WorkflowProgress
 from stowplan.core.encoder.columns import SCHEMA
+from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
-from stowplan.core.policy.nodes.predicted import demand_of_task
+from stowplan.core.policy.nodes.predicted import TaskDemand
 
 __all__ = ["TasksEncoded", "encode_tasks", "gpus_requested"]
 
@@ -68,6 +69,7 @@ class TasksEncoded:
 def encode_tasks(
     grouped: Grouped,
     workflows: Workflows,
+    demands: Demands,
     types: tuple[str, ...],
     type_counts: NDArray[np.int64],
     now_s: float,
@@ -77,6 +79,7 @@ def encode_tasks(
     Args:
         grouped: the groups.
         workflows: what is known of workflows.
+        demands: what is known of tasks.
         types: names of the machine types.
         type_counts: how many nodes are of each.
         now_s: time of the cycle.
@@ -96,7 +99,7 @@ def encode_tasks(
         places, members = facts[at].places, len(group.members)
         pending_of[at] += members
         if group.own is None:
-            group.own = _own_row(group.task, places, first.index)
+            group.own = _own_row(group.task, demands.of(group.task), places, first.index)
         if group.types is not types:
             group.log_factors, group.types = _log_factors(group.task, types), types
         as_of = (first.index, progress.open_tasks)  # parents are only counted down when a task ends
@@ -128,10 +131,10 @@ def gpus_requested(amounts: Mapping[str, int]) -> int:
     return sum(amount for name, amount in amounts.items() if name.endswith(_GPU_SUFFIX))
 
 
-def _own_row(task: Task, places: Places, index: int) -> Doubles:
+def _own_row(task: Task, demand: TaskDemand, places: Places, index: int) -> Doubles:
     """Return what follows from the task and its place alone, the rest NaN."""
     row = np.full(_WIDTH, math.nan)
-    demand, work, shape = demand_of_task(task), task.work, task.shape
+    work, shape = task.work, task.shape
     row[: demand.per_s.size] = demand.per_s
     gpus = 0.0 if shape.gpu is None else shape.gpu.count * shape.gpu.milli / 1000
     children, job = places.children.item(index), work.training
