@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from stowplan.core.domain import CPU, WorkProfile
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import Resource
-from stowplan.core.policy.nodes.predicted import capacity_of, task_demand
+from stowplan.core.policy.demand import capacity_of, task_demand
 from stowplan.core.policy.prediction import NodeBatch, predicted_rates
 from stowplan.simulate.clusters import Cluster
 from stowplan.simulate.workloads import Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stowplan.core.domain import Task
-from stowplan.core.policy.nodes.predicted import TaskDemand, demand_of_task
+from stowplan.core.policy.demand import TaskDemand, demand_of_task
 
 __all__ = ["Demands"]
 

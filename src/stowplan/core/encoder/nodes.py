@@ -31,8 +31,8 @@ from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUP
 from stowplan.core.encoder.scoring import RowScorer
 from stowplan.core.encoder.tasks import gpus_requested
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.demand import capacity_of
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import capacity_of
 from stowplan.core.semantics.board import NodeReadings
 from stowplan.errors import InternalError, InvalidInput
 

@@ -28,8 +28,8 @@ from stowplan.core.domain import (
 from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.demand import TaskDemand, requested_demand
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import TaskDemand, requested_demand
 
 __all__ = ["EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "Occupants"]
 
@@ -227,11 +227,10 @@ def differing(
 
 def _sums_of(demand: TaskDemand, kind: str, known: int) -> Doubles:
     """Return what one pod adds: its rates when it is alone on the machine, which what it shares lowers."""
-    cores = float(demand.per_s[Resource.CPU])
-    quota = min(1.0, demand.limit_cores / cores) if cores > 0.0 else 1.0
+    quota = demand.quota
     sums = np.empty(OCCUPANT_COLUMNS)
     sums[:RESOURCE_COUNT] = demand.per_s * (quota / usable_factor(demand.factor_on(kind)))
-    sums[Resource.CPU] = cores * quota  # for longer, where the machine is slower
+    sums[Resource.CPU] = demand.per_s[Resource.CPU] * quota  # for longer, where the machine is slower
     sums[EXPOSED] = demand.exposed
     sums[EXPOSED_CORES] = demand.exposed * sums[Resource.CPU]
     sums[KNOWN] = known

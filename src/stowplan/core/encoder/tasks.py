@@ -16,7 +16,7 @@ from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
-from stowplan.core.policy.nodes.predicted import TaskDemand
+from stowplan.core.policy.demand import TaskDemand
 
 __all__ = ["TasksEncoded", "encode_tasks", "gpus_requested"]
 

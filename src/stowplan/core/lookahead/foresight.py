@@ -30,8 +30,8 @@ from stowplan.core.decoder.greedy import Decoded
 from stowplan.core.domain import PendingTask, PodShape, WorkflowProgress
 from stowplan.core.lookahead.rates import Rates
 from stowplan.core.physics.vocabulary import Resource
+from stowplan.core.policy.demand import TaskDemand
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import TaskDemand
 
 __all__ = ["Foreseen", "Foresight"]
 

@@ -16,13 +16,8 @@ from numpy.typing import NDArray
 
 from stowplan.core.domain import Node, PodShape, Task
 from stowplan.core.physics.laws import PhysicsLaws
-from stowplan.core.policy.nodes.predicted import (
-    TaskDemand,
-    capacity_of,
-    demand_of_task,
-    rates_beside,
-    requested_demand,
-)
+from stowplan.core.policy.demand import TaskDemand, capacity_of, demand_of_task, requested_demand
+from stowplan.core.policy.nodes.predicted import rates_beside
 
 __all__ = ["Rates"]
 

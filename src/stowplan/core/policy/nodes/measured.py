@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from stowplan.core.domain import RunningTask
 from stowplan.core.physics.laws import PhysicsLaws
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
+from stowplan.core.policy.demand import TaskDemand
 from stowplan.core.policy.interface import CycleView
-from stowplan.core.policy.nodes.predicted import PredictedDuration, TaskDemand
+from stowplan.core.policy.nodes.predicted import PredictedDuration
 from stowplan.core.semantics.board import NodeReadings
 from stowplan.core.semantics.knee import BandwidthLaw
 
