@@ -1,6 +1,6 @@
 """A scheduler in small for tests of records: random clusters, workflows, cycles, and what happens between."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ from stowplan.core.domain import (
 )
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.lookahead import LookAhead
-from stowplan.core.policy import make_policy
+from stowplan.core.policy import Policy, make_policy
 from stowplan.core.policy.interface import Replayable
 from stowplan.core.record import (
     CycleCapture,
@@ -184,6 +184,7 @@ class Drive:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     every: int = 4
     measures: bool = False
+    make: Callable[..., Policy] = make_policy
     state: ClusterState = field(default_factory=ClusterState)
 
     def __post_init__(self) -> None:
@@ -193,7 +194,7 @@ class Drive:
             self.state.apply(NodeSet(some_node(self.chance, f"n{number}")))
         for event in storage():
             self.state.apply(event)
-        self.made = make_policy(self.policy, **self.options)
+        self.made = self.make(self.policy, **self.options)
         self.engine = Engine(
             self.state, self.made, rng=self.rng, rules=RULES, fallback=make_policy("fifo"), explains=True
         )

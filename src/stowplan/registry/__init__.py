@@ -4,8 +4,15 @@
 * `policies`: policies by name and options, where an option may name such a folder.
 """
 
-from stowplan.registry.policies import PolicyMaker, make_policy, resolved_options
+from stowplan.registry.policies import PolicyMaker, make_policy, pinned_options, resolved_options
 from stowplan.registry.reading import load_release
 from stowplan.registry.writing import write_release
 
-__all__ = ["PolicyMaker", "load_release", "make_policy", "resolved_options", "write_release"]
+__all__ = [
+    "PolicyMaker",
+    "load_release",
+    "make_policy",
+    "pinned_options",
+    "resolved_options",
+    "write_release",
+]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from stowplan.core.record import Setup
 from stowplan.errors import InvalidInput
 from stowplan.kube.live.pod import LivePod
 from stowplan.kube.plan import GATE
+from stowplan.registry import pinned_options, resolved_options
 from stowplan.serve.scheduler.interface import Mode
 from stowplan.serve.sections import SchedulerConfig
 
@@ -49,14 +50,20 @@ def make_policies(config: SchedulerConfig) -> tuple[Policy, Policy | None]:
     """Return the configured policy itself, and what decides when it fails.
 
     Raises:
-        InvalidInput: a name or an option is not known.
+        InvalidInput: a name or an option is not known; or there is no fallback, and the policy's model cannot
+            be used.
     """
     try:
-        policy = make_policy(config.policy, **config.policy_options)
+        policy = _made(config, config.policy, config.policy_options)
         fallback = make_policy(config.fallback) if config.fallback else None
     except InvalidInput as error:
         raise InvalidInput(f"scheduler.policy: {error}") from None
     return policy, fallback
+
+
+def _made(config: SchedulerConfig, name: str, options: Mapping[str, Any]) -> Policy:
+    """Make a policy. Where there is a fallback, that a model cannot be used is told by each decision."""
+    return make_policy(name, **resolved_options(name, options, defers=bool(config.fallback)))
 
 
 def setup_of(config: SchedulerConfig, rules: RuleTable) -> Setup:
@@ -65,7 +72,7 @@ def setup_of(config: SchedulerConfig, rules: RuleTable) -> Setup:
     Raises:
         InvalidInput: the labels of the pool cannot be used.
     """
-    name, options = config.policy, dict(config.policy_options)
+    name, options = config.policy, pinned_options(config.policy, config.policy_options)
     if config.look_ahead.enable and name != _LOOK_AHEAD:
         others = [other for other in config.look_ahead.alternatives if other != name]
         name, options = _LOOK_AHEAD, {"policy": name, "options": options, "alternatives": others}
@@ -84,13 +91,12 @@ def make_engine(config: SchedulerConfig, state: ClusterState, setup: Setup) -> E
     Raises:
         InvalidInput: a name or an option cannot be used.
     """
-    plain, fallback = make_policies(config)
-    policy = plain
-    if setup.policy != config.policy:
-        try:
-            policy = make_policy(setup.policy, **setup.options)
-        except InvalidInput as error:
-            raise InvalidInput(f"scheduler.look_ahead: {error}") from None
+    _, fallback = make_policies(config)
+    try:
+        policy = _made(config, setup.policy, setup.options)
+    except InvalidInput as error:
+        section = "policy" if setup.policy == config.policy else "look_ahead"
+        raise InvalidInput(f"scheduler.{section}: {error}") from None
     if isinstance(policy, LookAhead):
         budget_s = config.look_ahead.budget_ms / 1000
         policy.make_budget = lambda: Timed(budget_s, time.monotonic)

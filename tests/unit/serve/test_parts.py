@@ -5,17 +5,32 @@ from pathlib import Path
 import pytest
 
 from stowplan.core.constraints import NO_RULES
-from stowplan.core.domain import ClusterState, Node, NodeSet, PodShape, Resources, freeze_labels
+from stowplan.core.domain import (
+    ClusterState,
+    Node,
+    NodeSet,
+    PendingTask,
+    Phase,
+    PodShape,
+    Resources,
+    Task,
+    Workflow,
+    WorkflowProgress,
+    WorkProfile,
+    freeze_labels,
+)
 from stowplan.core.lookahead import LookAhead, Timed
 from stowplan.errors import InvalidInput
 from stowplan.kube.api.status import SchedulingStatus
 from stowplan.kube.live.pod import LivePod, MainContainer
 from stowplan.kube.plan import GATE
+from stowplan.registry import write_release
 from stowplan.serve.config import Config, load_config
 from stowplan.serve.parts import make_engine, make_policies, rules_with_pool, selection, setup_of
 from stowplan.serve.scheduler.interface import Mode
 from stowplan.serve.scheduler.settings import SchedulerSettings
 from stowplan.serve.sections import LookAheadConfig, SchedulerConfig
+from tests.learned_cases import random_release
 
 
 def pod(scheduler_name: str = "default-scheduler", gates: tuple[str, ...] = ()) -> LivePod:
@@ -105,6 +120,46 @@ def test_without_look_ahead_the_policy_decides_itself() -> None:
 
 def test_no_fallback_can_be_wished_for() -> None:
     assert make_policies(SchedulerConfig(fallback=""))[1] is None
+
+
+def learning(folder: Path, *, fallback: str = "srpt", looks_ahead: bool = True) -> SchedulerConfig:
+    return SchedulerConfig(
+        policy="learned",
+        policy_options={"model": str(folder)},
+        fallback=fallback,
+        look_ahead=LookAheadConfig(enable=looks_ahead),
+    )
+
+
+@pytest.mark.parametrize("looks_ahead", [True, False])
+def test_a_release_is_pinned_by_its_digest_in_records(tmp_path: Path, *, looks_ahead: bool) -> None:
+    write_release(random_release(), tmp_path / "model")
+    config = learning(tmp_path / "model", looks_ahead=looks_ahead)
+    setup = setup_of(config, NO_RULES)
+    pinned = {"model": str(tmp_path / "model"), "digest": random_release().digest}
+    assert (setup.options["options"] if looks_ahead else setup.options) == pinned
+    engine = make_engine(config, ClusterState(), setup)
+    assert engine.policy.name == ("look-ahead" if looks_ahead else "learned")
+
+
+@pytest.mark.parametrize("looks_ahead", [True, False])
+def test_without_its_model_the_fallback_decides_and_says_so(tmp_path: Path, *, looks_ahead: bool) -> None:
+    config = learning(tmp_path / "none", looks_ahead=looks_ahead)
+    state = ClusterState()
+    state.apply(NodeSet(Node("n", Resources({"cpu": 4000, "memory": 1 << 30, "pods": 10}))))
+    engine = make_engine(config, state, setup_of(config, NO_RULES))
+    task = Task("t", PodShape(), WorkProfile((Phase(1.0),)), 1.0)
+    progress = WorkflowProgress("w", Workflow("w", (task,)), 0.0)
+    report = engine.cycle(0.0, [PendingTask("w/t", progress, index, 0.0) for index in progress.start()])
+    assert len(report.placed) == 1
+    assert report.degraded is not None
+    assert report.degraded.used_instead == "srpt"
+    assert report.degraded.reason.startswith(f"there is no release of a model at {tmp_path / 'none'}")
+
+
+def test_without_model_and_fallback_nothing_starts(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"scheduler\.policy: there is no release of a model at"):
+        make_policies(learning(tmp_path / "none", fallback=""))
 
 
 def test_the_guide_has_every_setting_with_its_default(repository: Path) -> None:

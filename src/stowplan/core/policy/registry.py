@@ -32,7 +32,7 @@ from stowplan.core.policy.orders import (
 )
 from stowplan.core.policy.orders.tetris import TetrisOrder
 from stowplan.core.policy.planned import InTurn, PlannedOrder
-from stowplan.errors import InvalidInput, UnknownName
+from stowplan.errors import InvalidInput, StowplanError, UnknownName
 
 if TYPE_CHECKING:
     from stowplan.core.domain import PodShape
@@ -147,14 +147,15 @@ def _planned(*, order: Sequence[str] = ()) -> Policy:
     return ListPolicy("planned", planned, InTurn(planned))
 
 
-def _learned(*, model: Release | None = None) -> Policy:
+def _learned(*, model: Release | StowplanError | None = None) -> Policy:
     if model is None:
         raise InvalidInput(
             "policy 'learned' needs a model: give the folder of a release as its option 'model'"
         )
-    from stowplan.core.policy.learned import LearnedPolicy  # noqa: PLC0415  (others need no ONNX Runtime)
+    # The other policies need no ONNX Runtime.
+    from stowplan.core.policy.learned import LearnedPolicy, WithoutModel  # noqa: PLC0415
 
-    return LearnedPolicy(model)
+    return WithoutModel(model) if isinstance(model, StowplanError) else LearnedPolicy(model)
 
 
 def _look_ahead(  # noqa: PLR0913  (each is one of its options)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stowplan.core.engine import CycleReport, Engine
 from stowplan.core.lookahead import Counted, LookAhead
-from stowplan.core.policy import make_policy
+from stowplan.core.policy import Policy, make_policy
 from stowplan.core.policy.interface import Replayable
 from stowplan.core.record.outcome import first_difference, outcome_to_plain
 from stowplan.core.record.reading import Chain, RecordedCycle
@@ -41,12 +41,13 @@ def decided_to_plain(report: CycleReport, pending: Sequence[object], examined: i
     }
 
 
-def replay(frames: Sequence[bytes], *, version: str) -> Replayed:
+def replay(frames: Sequence[bytes], *, version: str, make: Callable[..., Policy] = make_policy) -> Replayed:
     """Decide the cycle of the last of `frames` again.
 
     Args:
         frames: its chain, the checkpoint first.
         version: of this Stowplan.
+        make: makes a policy of a name and plain options.
 
     Raises:
         InvalidFile: the records are damaged.
@@ -65,7 +66,7 @@ def replay(frames: Sequence[bytes], *, version: str) -> Replayed:
             f"Stowplan {setup.version} decided, this is Stowplan {version}; "
             f"replay it with Stowplan {setup.version}"
         )
-    report = _decide(recorded)
+    report = _decide(recorded, make)
     decided = recorded.decided
     again = unpack(pack(decided_to_plain(report, recorded.pending, decided["examined"])))
     difference = first_difference(decided["outcome"], again["outcome"], recorded.pending)
@@ -74,11 +75,11 @@ def replay(frames: Sequence[bytes], *, version: str) -> Replayed:
     return Replayed(recorded, report)
 
 
-def _decide(recorded: RecordedCycle) -> CycleReport:
+def _decide(recorded: RecordedCycle, make: Callable[..., Policy]) -> CycleReport:
     setup, decided = recorded.setup, recorded.decided
     try:
-        policy = make_policy(setup.policy, **setup.options)
-        fallback = make_policy(setup.fallback) if setup.fallback else None
+        policy = make(setup.policy, **setup.options)
+        fallback = make(setup.fallback) if setup.fallback else None
     except (UnknownName, InvalidInput) as error:
         raise InvalidInput(
             f"the decision was made by policy {setup.policy!r}, which this Stowplan does not have so: {error}"

@@ -9,6 +9,7 @@ from stowplan import __version__
 from stowplan.core.record import Replayed, replay
 from stowplan.errors import InvalidFile, InvalidInput, ReplayDiffers
 from stowplan.observe.history import Decision, HistoryStore, Snapshot
+from stowplan.registry import make_policy
 from stowplan.serve.record.recorder import SNAPSHOT_FORMAT
 
 __all__ = ["ReplayedDecision", "replay_decision"]
@@ -57,7 +58,7 @@ def replay_decision(store: HistoryStore, decision_id: str) -> ReplayedDecision:
             f"decision {decision_id}: its records are not all in {store.where} any more; "
             f"{len(chain)} are, and the first of them stands on one that is not"
         )
-    replayed = replay([_frame(link) for link in chain], version=__version__)
+    replayed = replay([_frame(link) for link in chain], version=__version__, make=make_policy)
     _compare(decision, replayed)
     return ReplayedDecision(decision, replayed, len(chain), sum(len(link.content) for link in chain))
 
