@@ -35,7 +35,7 @@ NUMPY_FILE_CALLS = frozenset(
 )
 
 # Not installed where only decisions are served.
-ABSENT_WHEN_SERVING = ("numba", "llvmlite", "polars", "plotly")
+ABSENT_WHEN_SERVING = ("numba", "llvmlite", "polars", "plotly", "torch", "onnx", "onnxscript")
 NEEDS_MORE_THAN_SERVING = (
     "stowplan.core.physics",
     "stowplan.simulate",
