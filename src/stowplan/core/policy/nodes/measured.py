@@ -3,10 +3,12 @@
 Physics knows what placed tasks ask for, and takes the rest of a node for free. Readings tell what is used:
 
 * **Hidden memory traffic** is what is measured above what the tasks there explain, each in the phase that it
-  should have reached by now. The less of the last two readings counts: what a task used that ended between
-  them is in one of them only.
+  should have reached by now.
 * **Hidden disk traffic** is what is measured above the most that any phase of the tasks there asks for, for
-  when a task reads and when it computes is not known to the second; again the less of two.
+  when a task reads and when it computes is not known to the second.
+* Of both the least of the last half minute or more counts. A reading is a mean that also holds what tasks
+  used that have ended since, and on a busy node some task has nearly always just ended; who stays for minutes
+  is in every reading.
 * **What the disk can serve** is what it serves over the share of time that it is busy (the utilisation law,
   U = X·S). While it is idle nothing is known, and what was known fades by half with every reading.
 
@@ -43,10 +45,13 @@ _QUEUE_BYTES: Final = 1048576.0  # outstanding of a streaming reader
 _BYTES_PER_CORE: Final = 3e9  # memory traffic of a core: by it others' share is weighed
 _WHOLE: Final = 1000
 
-# What is remembered of a row, in whole numbers: when it was last measured (ms); hidden traffic of memory and
-# disk by the last reading, and by the lesser of the last two (MB/s); what the disk serves (thousandths).
-_SEEN, _DRAM_LAST, _DISK_LAST, _DRAM, _DISK, _RATE = range(6)
-_COLUMNS: Final = 6
+_WINDOW_MS: Final = 25_000  # the least is taken over the window before and what there is of this one
+
+# What is remembered of a row, in whole numbers: when it was last measured and when the window began (ms); the
+# least unexplained traffic of memory and disk in this window, and in the one before (MB/s); what the disk
+# serves, in thousandths of what it should.
+_SEEN, _BEGAN, _DRAM, _DISK, _DRAM_BEFORE, _DISK_BEFORE, _RATE = range(7)
+_COLUMNS: Final = 7
 _NEVER: Final = -1
 
 
@@ -107,27 +112,37 @@ class MeasuredDuration(PredictedDuration):
         measured_s = readings.measured_s[:, column]
         seen_ms = np.where(is_known & ~np.isnan(measured_s), 1000.0 * measured_s, _NEVER).astype(np.int64)
         for row in np.flatnonzero((seen_ms != self._rows[:, _SEEN]) & (seen_ms != _NEVER)).tolist():
-            before = self._rows[row].copy()
-            self._rows[row] = self._of_row(readings, row, before)
-            self._rows[row, _SEEN] = seen_ms[row]
-            if not np.array_equal(before[_DRAM:], self._rows[row, _DRAM:]):
+            before = _hidden_on(self._rows[row]), int(self._rows[row, _RATE])
+            self._note(row, int(seen_ms[row]), *self._unexplained(readings, row))
+            if before != (_hidden_on(self._rows[row]), int(self._rows[row, _RATE])):
                 self._stale.add(row)
         return np.flatnonzero((seen_ms == _NEVER) & (self._rows[:, _SEEN] != _NEVER))
 
-    def _of_row(self, readings: NodeReadings, row: int, before: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _note(self, row: int, now_ms: int, dram: int, disk: int, rate: int) -> None:
+        """Remember what one reading says of a row."""
+        remembered = self._rows[row]
+        if remembered[_SEEN] == _NEVER or now_ms - remembered[_BEGAN] >= _WINDOW_MS:
+            is_next = remembered[_SEEN] != _NEVER and now_ms - remembered[_SEEN] < _WINDOW_MS
+            remembered[_DRAM_BEFORE] = remembered[_DRAM] if is_next else 0
+            remembered[_DISK_BEFORE] = remembered[_DISK] if is_next else 0
+            remembered[_BEGAN], remembered[_DRAM], remembered[_DISK] = now_ms, dram, disk
+        remembered[_DRAM] = min(remembered[_DRAM], dram)
+        remembered[_DISK] = min(remembered[_DISK], disk)
+        remembered[_SEEN], remembered[_RATE] = now_ms, rate
+
+    def _unexplained(self, readings: NodeReadings, row: int) -> tuple[int, int, int]:
+        """Return unexplained traffic of memory and disk in MB/s, and what the disk serves, by one reading."""
         nominal = self._nominal_of(row)
         value = dict(zip(readings.quantities, readings.values[row].tolist(), strict=True))
         measured_s = float(np.nanmax(readings.measured_s[row]))
         explained, most_disk = self._explained(row, measured_s)
-        now = before.copy()
         used = value["memory_bandwidth_utilisation"] / self._achievable * nominal[Resource.DRAM]
-        now[_DRAM_LAST] = _hidden_mb(used - explained, nominal[Resource.DRAM])
         moved = value["storage_bytes_per_s"]
-        now[_DISK_LAST] = _hidden_mb(moved - most_disk, nominal[Resource.DISK])
-        now[_DRAM] = min(now[_DRAM_LAST], before[_DRAM_LAST])
-        now[_DISK] = min(now[_DISK_LAST], before[_DISK_LAST])
-        now[_RATE] = _rate(value["storage_utilisation"], moved, nominal, int(before[_RATE]))
-        return now
+        return (
+            _hidden_mb(used - explained, nominal[Resource.DRAM]),
+            _hidden_mb(moved - most_disk, nominal[Resource.DISK]),
+            _rate(value["storage_utilisation"], moved, nominal, int(self._rows[row, _RATE])),
+        )
 
     def _explained(self, row: int, measured_s: float) -> tuple[float, float]:
         """Return the memory traffic of the tasks on `row` by then, and their most disk traffic."""
@@ -161,12 +176,18 @@ class MeasuredDuration(PredictedDuration):
         disks = [Resource.DISK, Resource.DISK_OPS]
         self._capacity[row, disks] = self._nominal[row, disks] * rate
         tasks = super()._tasks_of(row)
-        dram, disk = remembered[_DRAM] * _MB, remembered[_DISK] * _MB
-        return [*tasks, _hidden(dram, disk)] if dram > 0.0 or disk > 0.0 else tasks
+        dram, disk = _hidden_on(remembered)
+        return [*tasks, _hidden(dram * _MB, disk * _MB)] if dram or disk else tasks
 
 
 def _unknown(rows: int) -> NDArray[np.int64]:
-    return np.tile(np.array([_NEVER, 0, 0, 0, 0, _WHOLE], dtype=np.int64), (rows, 1))
+    return np.tile(np.array([_NEVER, 0, 0, 0, 0, 0, _WHOLE], dtype=np.int64), (rows, 1))
+
+
+def _hidden_on(remembered: NDArray[np.int64]) -> tuple[int, int]:
+    """Return hidden traffic of memory and disk, MB/s, by what is remembered of a row."""
+    dram = min(remembered[_DRAM], remembered[_DRAM_BEFORE])
+    return int(dram), int(min(remembered[_DISK], remembered[_DISK_BEFORE]))
 
 
 def _hidden_mb(difference: float, nominal: float) -> int:
