@@ -224,9 +224,12 @@ def test_readings_and_what_pods_do_not_explain(case: Case) -> None:
     assert math.isnan(case.node("large")["cpu_utilisation"])
 
 
-def test_a_board_for_fewer_rows_is_refused(case: Case) -> None:
+def test_a_board_of_another_state_is_refused(case: Case) -> None:
     case.readings = NodeReadings(1)
     with pytest.raises(InvalidInput, match="board of readings has 1 rows, the state 16; `grow` it"):
+        case.encode()
+    case.readings = NodeReadings(17)
+    with pytest.raises(InvalidInput, match="board of readings has 17 rows"):
         case.encode()
     case.readings = NodeReadings(16, ["cpu_utilisation"])
     with pytest.raises(InvalidInput, match="holds no 'memory_bandwidth_utilisation'"):
@@ -271,6 +274,16 @@ def test_the_cluster(case: Case) -> None:
     assert (cluster["running_tasks"], cluster["oldest_waiting_s"]) == (0, 1.0)
     assert cluster["demanded_cpu_share"] == pytest.approx(0.6)
     assert cluster["remaining_s"] == pytest.approx(3.0)
+
+
+def test_another_state_is_another_epoch(case: Case) -> None:
+    epoch = case.encode().node_epoch
+    case.state = ClusterState()
+    case.state.apply(NodeSet(SMALL))
+    case.state.apply(NodeSet(LARGE))
+    assert case.encode().node_epoch > epoch
+    assert case.encoder.refresh_nodes().tolist() == [0, 1]
+    assert case.node("large")["gpus"] == 2.0
 
 
 def test_nothing_can_be_refreshed_before_it_was_encoded() -> None:

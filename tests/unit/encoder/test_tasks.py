@@ -105,6 +105,13 @@ def test_what_a_task_asks_for_and_needs() -> None:
     assert found["demand_cpu_cores"] == pytest.approx(1.5)
     assert found["demand_dram_bytes_per_s"] == pytest.approx(5e8)
     assert found["exposed_latency_share"] == pytest.approx(0.1)
+    assert math.isnan(found["demand_disk_bytes_per_s"])  # the profile says nothing of disks
+    mute = WorkProfile((Phase(40.0, cpu_cores=1.0),))
+    silent = WorkflowProgress("v", Workflow("v", (task("t", 40.0, work=mute),)), 0.0)
+    known = row(encode(PendingTask("q", silent, silent.start()[0], 0.0)), 0)
+    assert known["demand_cpu_cores"] == 1.0
+    assert math.isnan(known["demand_dram_bytes_per_s"])
+    assert math.isnan(known["exposed_latency_share"])
     assert (found["request_cpu_cores"], found["request_memory_bytes"]) == (1.5, 0.0)
     assert found["request_gpus"] == 1.5
     assert (found["anon_bytes"], found["input_bytes"]) == (2.0 * GIB, 5e9)

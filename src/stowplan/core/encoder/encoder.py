@@ -77,11 +77,12 @@ class Encoder:
         """Return the arrays of a cycle.
 
         Raises:
-            InvalidInput: the board of readings has fewer rows than the state.
+            InvalidInput: the board of readings has another number of rows than the state.
         """
-        if self._nodes is None or self._nodes.state is not view.state:
-            self._nodes = NodeRows(view.state, self._score_node, self._demands)
         nodes = self._nodes
+        if nodes is None or nodes.state is not view.state:
+            epoch = 0 if nodes is None else nodes.epoch
+            nodes = self._nodes = NodeRows(view.state, self._score_node, self._demands, epoch)
         nodes.begin(view)
         grouped = self._groups.of(view.pending)
         tasks = encode_tasks(

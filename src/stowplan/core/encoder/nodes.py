@@ -86,8 +86,8 @@ class NodeRows:
         epoch: grows when nodes came or went.
     """
 
-    def __init__(self, state: ClusterState, scorer: RowScorer, demands: Demands) -> None:
-        """Know no node of `state` yet."""
+    def __init__(self, state: ClusterState, scorer: RowScorer, demands: Demands, epoch: int) -> None:
+        """Know no node of `state` yet; epochs begin above `epoch`."""
         self.state = state
         self._score = scorer
         self._occupants = Occupants(state, demands)
@@ -104,7 +104,7 @@ class NodeRows:
         self._changed: set[int] = set()  # places, since they were last asked for
         self.types: tuple[str, ...] = ()
         self.type_counts: NDArray[np.int64] = np.empty(0, np.int64)
-        self.epoch = 0
+        self.epoch = epoch
         self.rows: Ints = np.empty(0, np.intp)
         self.raw: Doubles = np.empty((0, _WIDTH))
         self.encoded: NDArray[np.float32] = np.empty((0, scorer.encoded_width), np.float32)
@@ -118,7 +118,7 @@ class NodeRows:
         """Bring the rows up to what `view` says.
 
         Raises:
-            InvalidInput: the readings are of fewer rows than the state.
+            InvalidInput: the readings are of another number of rows than the state.
         """
         stale = self._occupants.begin(view)
         read = self._rows_read(view.readings)
@@ -206,7 +206,7 @@ class NodeRows:
 
     def _rows_read(self, readings: NodeReadings | None) -> set[int]:
         """Return the rows of which readings changed."""
-        if readings is not None and len(readings) < self.state.capacity:
+        if readings is not None and len(readings) != self.state.capacity:
             raise InvalidInput(
                 f"the board of readings has {len(readings)} rows, the state {self.state.capacity}; `grow` it"
             )

@@ -20,6 +20,7 @@ _DEMANDS: Final = tuple(
         "work profile",
         bounds,
         _HISTORY,
+        can_miss=True,
     )
     for unit, name, bounds, meaning in AMOUNTS.values()
 )

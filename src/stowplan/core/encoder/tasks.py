@@ -16,6 +16,7 @@ from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
+from stowplan.core.physics.vocabulary import Resource
 from stowplan.core.policy.demand import TaskDemand
 
 __all__ = ["TasksEncoded", "encode_tasks", "gpus_requested"]
@@ -132,14 +133,17 @@ def gpus_requested(amounts: Mapping[str, int]) -> int:
 
 
 def _own_row(task: Task, demand: TaskDemand, places: Places, index: int) -> Doubles:
-    """Return what follows from the task and its place alone, the rest NaN."""
+    """Return what follows from the task and its place alone, the rest NaN.
+
+    A profile that says nothing of a resource holds 0 there: whether the task needs none is not known.
+    """
     row = np.full(_WIDTH, math.nan)
     work, shape = task.work, task.shape
-    row[: demand.per_s.size] = demand.per_s
+    row[: demand.per_s.size] = np.where(demand.per_s > 0.0, demand.per_s, math.nan)
     gpus = 0.0 if shape.gpu is None else shape.gpu.count * shape.gpu.milli / 1000
     children, job = places.children.item(index), work.training
     own = {
-        "exposed_latency_share": demand.exposed,
+        "exposed_latency_share": demand.exposed if demand.per_s[Resource.DRAM] > 0.0 else math.nan,
         "reduced_bytes_per_s": math.nan if job is None else job.gradient_bytes / job.compute_s,
         "gang_tasks": 1 if task.gang is None else task.gang.size,
         "expected_s": task.expected_s,
