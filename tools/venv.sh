@@ -3,7 +3,7 @@
 #
 #   tools/venv.sh base|dev|learn PYTHON
 #
-# learn is dev with torch (3 GB to download, 4 GB on disk), which lint and tests of training need.
+# learn is dev with torch (2.4 GB to download, 4.6 GB on disk), which lint and tests of training need.
 # PYTHON makes the venv when there is none. What is installed is remembered by the content of the locks, so a second run
 # costs nothing and a changed lock is noticed. Two runs at once wait for each other.
 set -euo pipefail
