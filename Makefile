@@ -82,6 +82,11 @@ bench: ## measure against the peers, check the limits in bench/limits.toml, rewr
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench --docs
 
+.PHONY: train-smoke
+train-smoke: ## train for a few minutes, and see that what comes out beats random placement
+	@tools/venv.sh learn "$(PYTHON)"
+	$(BIN)/python tools/train_smoke.py $(if $(OUT),--out $(OUT))
+
 .PHONY: lock
 lock: ## resolve the locks in requirements/ anew from pyproject.toml
 	@tools/venv.sh dev "$(PYTHON)"

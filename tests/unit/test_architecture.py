@@ -43,6 +43,7 @@ NEEDS_MORE_THAN_SERVING = (
     "stowplan.adapt",
     "stowplan.cli.demo",  # these two commands simulate
     "stowplan.cli.experiment",
+    "stowplan.cli.learning",  # these two learn
 )
 
 

@@ -324,6 +324,94 @@ def plan(
 
 
 @app.command()
+def train(
+    *,
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="The settings of the training, YAML.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-O", metavar="DIR", help="Where checkpoints and numbers are kept."),
+    ],
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="P", help="Rollouts at a time, else as the settings say."),
+    ] = None,
+) -> None:
+    """Train the learned policy in simulation, or go on with a training that was stopped.
+
+    Ctrl-C stops after the iteration under way; the same command goes on as if nothing had been. Needs the
+    extra `learn`.
+    """
+    from stowplan.cli.learning import run_training
+
+    raise typer.Exit(run_training(config=config, out=out, processes=processes))
+
+
+@app.command()
+def evaluate(
+    *,
+    checkpoint: Annotated[
+        Path, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint that training wrote.")
+    ],
+    split: Annotated[
+        str, typer.Option("--split", metavar="NAME", help="Whose scenarios: test or validation.")
+    ] = "test",
+    scenarios: Annotated[
+        int, typer.Option("--scenarios", metavar="N", help="How many scenarios are drawn.")
+    ] = 20,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", metavar="NAME", help="A policy to compare with; repeat for more."),
+    ] = None,
+    recordings: Annotated[
+        Path | None,
+        typer.Option("--recordings", metavar="DIR", help="Recorded workflows, else as in training."),
+    ] = None,
+    processes: Annotated[int, typer.Option("--processes", metavar="P", help="Runs at a time.")] = 1,
+) -> None:
+    """Compare a trained network with other policies on scenarios that it has not seen.
+
+    Scenarios of the test split are made of workflow families that training never uses. Needs the extra
+    `learn`.
+    """
+    from stowplan.cli.learning import run_evaluation
+
+    code = run_evaluation(
+        checkpoint=checkpoint,
+        split=split,
+        scenarios=scenarios,
+        policies=policies or ("kube-scheduler", "srpt", "srpt-physics"),
+        processes=processes,
+        recordings=recordings,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def export(
+    *,
+    checkpoint: Annotated[
+        Path, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint that training wrote.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-O", metavar="DIR", help="The release, a folder that is not there yet.")
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Of the model, for people; else the folder's.")
+    ] = "",
+) -> None:
+    """Write a trained network as a release that can be served.
+
+    The release answers as the network does, which is checked before it is written, and is served without the
+    extra `learn`, which this command needs.
+    """
+    from stowplan.cli.learning import run_export
+
+    run_export(checkpoint=checkpoint, out=out, name=name or out.name)
+
+
+@app.command()
 def policies() -> None:
     """List the policies that can be run."""
     from stowplan.cli.listing import list_policies

@@ -20,6 +20,7 @@ from stowplan.errors import StowplanError
 __all__ = ["main", "run"]
 
 _BEYOND_SERVING: Final = frozenset({"numba", "llvmlite", "polars", "plotly"})
+_FOR_LEARNING: Final = frozenset({"gymnasium", "onnx", "onnxscript", "tensorboard", "torch"})
 
 
 def main() -> None:
@@ -38,7 +39,10 @@ def run(arguments: Sequence[str]) -> int:
     except (StowplanError, typer.TyperException) as error:
         return _complain(error)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _BEYOND_SERVING:
+        missing = (error.name or "").partition(".")[0]
+        if missing in _FOR_LEARNING:
+            return _complain(f"this command needs {missing}; install stowplan with the extra `learn`")
+        if missing not in _BEYOND_SERVING:
             raise
         return _complain(
             f"this command needs {error.name}, which the serving installation leaves out; "
