@@ -63,7 +63,7 @@ class PolicyNetwork(nn.Module):
         )
         self.node_head = nn.Linear(width, sizes.node_width)
         self.sinusoids = Sinusoids(sizes.frequencies)
-        # Order, depth and parents as waves; all four columns as they are.
+        # Order, depth and parents as waves and as logarithms, because they may be thousands; the rank as it is.
         places = 2 * sizes.frequencies * (POSITION_COLUMNS - 1) + POSITION_COLUMNS
         self.task_embedding = nn.Linear(sizes.task_features, width)
         self.place_embedding = nn.Linear(places, width)
@@ -117,13 +117,14 @@ class PolicyNetwork(nn.Module):
 
         Args:
             task_features: (B, G, FT).
-            position: (B, G, 4) order, depth, number of parents, upward rank.
+            position: (B, G, 4) order, depth, number of parents (counts, 0 or more), upward rank (a share).
             cluster_features: (B, FC).
             pooled_nodes: (B, pooled_width) from `pool`.
             is_group: (B, G) bool, False where a row only fills up the batch; None: all are groups.
         """
         context = self.context(torch.cat((cluster_features, pooled_nodes), dim=-1))
-        places = torch.cat((self.sinusoids(position[..., :-1]), position), dim=-1)
+        counts, rank = position[..., :-1], position[..., -1:]
+        places = torch.cat((self.sinusoids(counts), counts.log1p(), rank), dim=-1)
         tokens = self.task_embedding(task_features) + self.place_embedding(places) + context[:, None, :]
         for layer in self.layers:
             tokens = layer(tokens, is_group)
