@@ -63,7 +63,7 @@ class PolicyNetwork(nn.Module):
         )
         self.node_head = nn.Linear(width, sizes.node_width)
         self.sinusoids = Sinusoids(sizes.frequencies)
-        # Order, depth and parents as waves and as logarithms, because they may be thousands; the rank as it is.
+        # Order, depth and parents as waves and logarithms, because they may be thousands; the rank as it is.
         places = 2 * sizes.frequencies * (POSITION_COLUMNS - 1) + POSITION_COLUMNS
         self.task_embedding = nn.Linear(sizes.task_features, width)
         self.place_embedding = nn.Linear(places, width)
