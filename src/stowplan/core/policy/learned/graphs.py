@@ -10,9 +10,9 @@ Source of the options: ONNX Runtime, "Thread management" and "Model optimization
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from stowplan.core.policy.learned.release import NODE_GRAPH, TASK_GRAPH, Release
@@ -24,6 +24,9 @@ from stowplan.core.policy.learned.sizes import (
     NetworkSizes,
 )
 from stowplan.errors import InternalError, InvalidFile
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
 
 __all__ = ["Graphs"]
 
@@ -105,6 +108,8 @@ def _task_shapes(sizes: NetworkSizes) -> Mapping[str, Shape]:
 
 
 def _session(graph: bytes, what: str) -> ort.InferenceSession:
+    import onnxruntime as ort  # noqa: PLC0415  (20 MB of memory, for who serves a model only)
+
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
