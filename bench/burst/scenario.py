@@ -184,7 +184,8 @@ def workload(seed: int, peak: float = PEAK) -> Workload:
     arrivals = Burst(1.0 / rate, WARM_UP_S, BURST_S, FACTOR)
     most = int(2.0 * rate * (END_S + FACTOR * BURST_S))
     times_s = [time_s for time_s in arrivals.times_s([0.0] * most, rng).tolist() if time_s < END_S]
-    arriving = [seen.drawn[index] for index in rng.integers(len(seen.drawn), size=len(times_s)).tolist()]
+    indexes: list[int] = rng.integers(len(seen.drawn), size=len(times_s)).tolist()
+    arriving = [seen.drawn[index] for index in indexes]
     submissions = [
         Submission(0.0, Workflow(f"standing-{number:05}", (replace(task, name="pod"),), family=STANDING))
         for number, task in enumerate(standing)
