@@ -7,8 +7,8 @@ part has room for all of it, there into the part with the least room, so that th
 over as few nodes of it as possible. Pods that use GPUs alone go where GPUs are in use already, for the same
 reason.
 
-* `root_complexes`: the first level, and which GPUs of a node are taken (R13). Alone, without `network`, tasks
-  of a gang that does not fit into a root complex are placed one by one, each into the fullest that takes it.
+* `root_complexes`: the first level, and which GPUs of a node are taken (R13). Alone, without `network`, a
+  gang that fits into none is spread over few of them, wherever they are.
 * `network`: the other levels.
 * `patience_s`: a gang rather waits so long (since it was ready) than spread over a wider level than it needs.
 
@@ -185,13 +185,8 @@ class GangPlaces(NodeRule):
                 and self.view.now_s - task.ready_s < self._patience_s
             )
             plan = self._plans[key] = _GangPlan(None if waits else places, {})
-        if plan.open is not None and task.key not in plan.given:
-            if plan.open:
-                plan.given[task.key] = plan.open.pop(0)
-            elif not self._sees_network:
-                place = _smallest(self._root_counts(request, feasible), request.count)
-                if place is not None:
-                    plan.given[task.key] = place
+        if plan.open and task.key not in plan.given:
+            plan.given[task.key] = plan.open.pop(0)
         return plan
 
     def _places(
@@ -202,9 +197,12 @@ class GangPlaces(NodeRule):
         Without room, or knowledge of a level, no place.
         """
         if self._sees_roots:
-            place = _smallest(self._root_counts(request, feasible), request.count * size)
+            counts = self._root_counts(request, feasible)
+            place = _smallest(counts, request.count * size)
             if place is not None:
                 return 0, [place] * size
+            if not self._sees_network:
+                return len(self._layout.levels) + 1, _over_roots(counts // request.count, size)
         free = self.state.gpu_free_milli[:, : self._layout.roots.shape[1]]
         room = np.where(feasible, (free >= request.milli).sum(axis=1) // request.count, 0)
         if self._sees_network:
@@ -214,7 +212,8 @@ class GangPlaces(NodeRule):
                 if fits.size:
                     part = int(fits[total[fits].argmin()])
                     rows = np.flatnonzero((part_of == part) & (room > 0))
-                    return level, list(_filled(rows, room[rows], size))
+                    filled = _filled(dict(zip(rows.tolist(), room[rows].tolist(), strict=True)), size)
+                    return level, [_Place(row) for row in filled]
         return len(self._layout.levels) + 1, []
 
     def _narrowest(self, request: GpuRequest, size: int) -> int:
@@ -248,14 +247,23 @@ def _smallest(counts: NDArray[np.int64], needed: int) -> _Place | None:
     return _Place(int(row), int(root)) if counts[row, root] >= needed else None
 
 
-def _filled(rows: NDArray[np.intp], room: NDArray[np.int64], size: int) -> Iterator[_Place]:
-    """Yield places for `size` tasks on few of `rows`: the roomiest first, the rest where it just fits."""
-    left = dict(zip(rows.tolist(), room.tolist(), strict=True))
+def _over_roots(room: NDArray[np.int64], size: int) -> list[_Place]:
+    """Return places for `size` tasks on few root complexes, by what each takes (rows, root complexes)."""
+    if room.sum() < size:
+        return []
+    at = np.flatnonzero(room)
+    filled = _filled(dict(zip(at.tolist(), room.ravel()[at].tolist(), strict=True)), size)
+    return [_Place(*divmod(each, room.shape[1])) for each in filled]
+
+
+def _filled(room: dict[int, int], size: int) -> Iterator[int]:
+    """Yield where `size` tasks go, by `room`: the roomiest first, the rest where it just fits."""
+    left = dict(room)
     while size > 0:
-        fitting = [row for row, places in left.items() if places >= size]
-        row = min(fitting, key=left.__getitem__) if fitting else max(left, key=left.__getitem__)
-        here = min(left.pop(row), size)
-        yield from [_Place(row)] * here
+        fitting = [each for each, places in left.items() if places >= size]
+        one = min(fitting, key=left.__getitem__) if fitting else max(left, key=left.__getitem__)
+        here = min(left.pop(one), size)
+        yield from [one] * here
         size -= here
 
 
