@@ -8,6 +8,7 @@ instant of the end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stowplan.core.domain import PendingTask
@@ -115,6 +116,8 @@ class ControlPlane:
         """Give up every pod bound to the node; each is tried again or fails."""
         ended = {attempt for attempt, _, _ in self._unheard.pop(node, ())}
         for attempt in self._floor.attempts_on(node):
+            if self._floor.ledger.status[attempt] != AttemptStatus.RUNNING:
+                continue  # its gang was lost with another of its tasks
             if attempt not in ended:
                 self._floor.stop(attempt)
             self._end(attempt, time_s, time_s, AttemptStatus.NODE_LOST)
@@ -146,6 +149,7 @@ class ControlPlane:
     def _end(self, attempt: int, ended_s: float, heard_s: float, status: AttemptStatus) -> None:
         """End an attempt at `ended_s` of which the control plane hears at `heard_s`."""
         book = self._book
+        others = () if status is _DONE else self._floor.gangs.others(attempt)
         task_id = self._floor.end(attempt, ended_s, status)
         self.wants_cycle = True
         self.backoff.note_room()
@@ -161,6 +165,14 @@ class ControlPlane:
             else:
                 self._backing_off.add(task_id)
                 self._timeline.plan(heard_s + back_off_s, lambda time_s: self._queue_again(task_id, time_s))
+        self._lose_gang(others, heard_s)
+
+    def _lose_gang(self, attempts: Sequence[int], time_s: float) -> None:
+        """Take what is left of a gang that lost a task off its machines: it begins again as a whole."""
+        for attempt in attempts:
+            if attempt in self._floor.gangs and attempt not in self.unheard_attempts:
+                self._floor.stop(attempt)
+                self._end(attempt, time_s, time_s, AttemptStatus.NODE_LOST)
 
     def _queue_again(self, task_id: int, time_s: float) -> None:
         self._backing_off.discard(task_id)

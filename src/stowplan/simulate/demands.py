@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from stowplan.core.domain import CPU, MEMORY, Phase, Task, WorkProfile
 from stowplan.core.physics.cpu import cpu_weight_of_request
+from stowplan.errors import InvalidInput
 from stowplan.simulate.kernel import (
+    FLOW_SLOTS,
     OWN_NIC_DOWN,
     OWN_NIC_UP,
     PHASE_DTYPE,
@@ -30,7 +32,7 @@ from stowplan.simulate.kernel import (
     own_root_complex,
 )
 
-__all__ = ["Demands", "profiles_of"]
+__all__ = ["Demands", "add_flows", "gpu_share", "profiles_of"]
 
 _IDLE = Phase(work_s=0.0)
 
@@ -40,7 +42,7 @@ class Demands:
 
     Attributes:
         cpu_weight, cpu_limit_cores, memory_limit_bytes, memory_request_bytes: float64 (T,); as `TaskStarts`.
-        cpu_request_cores: float64 (T,).
+        cpu_request_cores, gpu_request: float64 (T,); cores, and GPUs (a share counts as such).
         alone_s: float64 (T,); seconds alone on the reference machine.
         cpu_core_s: float64 (T,); core-seconds that the whole work keeps busy on the reference machine.
         peak_bytes: float64 (T,); most anonymous memory that the task uses.
@@ -56,6 +58,7 @@ class Demands:
         "cpu_request_cores",
         "cpu_weight",
         "factor_id",
+        "gpu_request",
         "memory_limit_bytes",
         "memory_request_bytes",
         "peak_bytes",
@@ -74,6 +77,8 @@ class Demands:
         self.cpu_weight = np.array([weight_of[cores] for cores in self.cpu_request_cores.tolist()])
         self.cpu_limit_cores = np.array([_limit(work.cpu_limit_cores) for work in works])
         self.memory_limit_bytes = np.array([_limit(work.memory_limit_bytes) for work in works])
+        gpus = [task.shape.gpu for task in tasks]
+        self.gpu_request = np.array([gpu.count * gpu.milli / 1000.0 if gpu else 0.0 for gpu in gpus])
         self.alone_s = np.array([work.alone_s for work in works])
         self.cpu_core_s = np.array([math.fsum(p.work_s * p.cpu_cores for p in work.phases) for work in works])
         self.peak_bytes = np.array([work.anon_bytes for work in works])
@@ -134,6 +139,34 @@ def profiles_of(
         _add_flow(table, RACK_UP, up)
         _add_flow(table, RACK_DOWN, down)
     return KernelProfiles(table, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+
+def add_flows(profiles: KernelProfiles, flows: Sequence[tuple[int, float]]) -> KernelProfiles:
+    """Return the profiles with more traffic over links, (id, bytes per second of work), in every phase.
+
+    Raises:
+        InvalidInput: a phase has too many flows then.
+    """
+    table = profiles.phases.copy()
+    if len(flows) + int(table["flow_count"].max(initial=0)) > FLOW_SLOTS:
+        raise InvalidInput(f"{len(flows)} more flows are too many: a phase has at most {FLOW_SLOTS}")
+    for link, bytes_per_s in flows:
+        _add_flow(table, link, np.full(len(table), bytes_per_s))
+    return KernelProfiles(table, profiles.first_phase)
+
+
+def gpu_share(task: Task) -> float:
+    """Return the share of each of its GPUs that a task keeps busy alone, 0–1.
+
+    A training job computes for a part of its time; whatever else has GPUs uses what it asked for.
+    """
+    request, training = task.shape.gpu, task.work.training
+    if request is None:
+        return 0.0
+    share = request.milli / 1000.0
+    if training is not None and task.work.alone_s > 0.0:
+        share *= min(1.0, training.steps * training.compute_s / task.work.alone_s)
+    return share
 
 
 def _add_flow(table: NDArray[np.void], link: int, bytes_per_s: NDArray[np.float64]) -> None:

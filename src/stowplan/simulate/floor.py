@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.core.decoder import Placed
-from stowplan.core.domain import GpuRequest, PendingTask, PodRemoved, RunningTask
+from stowplan.core.domain import PendingTask, PodRemoved, RunningTask
 from stowplan.errors import InternalError
 from stowplan.simulate.book import TaskBook
-from stowplan.simulate.demands import Demands, profiles_of
+from stowplan.simulate.clusters.model import Cluster
+from stowplan.simulate.demands import Demands, gpu_share, profiles_of
+from stowplan.simulate.gangs import Gangs
 from stowplan.simulate.kernel import TaskStarts
 from stowplan.simulate.ledger import AttemptStatus, Ledger
+from stowplan.simulate.muster import Muster
 from stowplan.simulate.options import SimulationOptions
 from stowplan.simulate.site import Site
 
@@ -33,9 +36,10 @@ class Floor:
         attempt_of: per kernel id of a task that has not ended there, its attempt.
         demands: start parameters by task id.
         ledger: all attempts so far.
+        gangs: those that run.
     """
 
-    def __init__(self, site: Site, book: TaskBook, options: SimulationOptions) -> None:
+    def __init__(self, cluster: Cluster, site: Site, book: TaskBook, options: SimulationOptions) -> None:
         """Give the kernel the profiles of all tasks.
 
         Raises:
@@ -51,7 +55,9 @@ class Floor:
         self._start_interval_s = options.pod_start_interval_s
         self._free_to_start_s: list[float] = [-math.inf] * len(site.nodes)
         self._last_attempt = [-1] * len(book.tasks)
-        works = [(task.work, _gpu_utilisation(task.shape.gpu)) for task in book.tasks]
+        self.gangs = Gangs(site.kernel, site.machines)
+        self._muster = Muster(cluster, site, self.gangs)
+        works = [(task.work, gpu_share(task)) for task in book.tasks]
         distinct = list(dict.fromkeys(works))
         profiles = profiles_of(distinct, leaves_rack=site.machines.has_rack_links)
         id_of = dict(zip(distinct, site.kernel.add_profiles(profiles).tolist(), strict=True))
@@ -73,13 +79,15 @@ class Floor:
                 root = site.machines.root_of_gpu[int(nodes[position])][outcome.gpus[0]]
                 if root > 0 and demands.uses_pcie[task_ids[position]]:
                     profiles[position] = self._on_root(task_ids[position], root)
-        startup_s = self._startup_s + delay_s
+        start_s = self._start_times(nodes, now_s, self._startup_s + delay_s)
+        speed = demands.speeds[demands.factor_id[tasks], site.machines.type_of[nodes]]
+        drafts = self._muster.gather(placed, nodes, profiles, start_s)
         kernel_ids = site.kernel.start(
             TaskStarts(
                 row=nodes,
                 profile=profiles,
-                start_s=self._start_times(nodes, now_s, startup_s),
-                speed=demands.speeds[demands.factor_id[tasks], site.machines.type_of[nodes]],
+                start_s=start_s,
+                speed=speed,
                 cpu_weight=demands.cpu_weight[tasks],
                 cpu_limit_cores=demands.cpu_limit_cores[tasks],
                 memory_limit_bytes=demands.memory_limit_bytes[tasks],
@@ -102,6 +110,7 @@ class Floor:
             kernel_ids=kernel_ids,
             ready_s=[task.ready_s for task, _ in placed],
         )
+        self._muster.enlist(drafts, kernel_ids, attempt - len(placed), speed)
 
     def _start_times(self, nodes: NDArray[np.int64], now_s: float, startup_s: float) -> NDArray[np.float64]:
         """Return when tasks placed now on `nodes` begin to run, NaN: at once; a node starts one at a time."""
@@ -119,6 +128,7 @@ class Floor:
         task_id = self.ledger.task[attempt]
         key = self._book.keys[task_id]
         self.ledger.close(attempt, time_s, status)
+        self.gangs.ended(attempt)
         del self.running[key]
         self._site.state.apply(PodRemoved(key))
         return task_id
@@ -180,7 +190,3 @@ class Floor:
             known = int(self._site.kernel.add_profiles(profiles)[0])
             self._profile_on_root[int(self._profile[task_id]), root] = known
         return known
-
-
-def _gpu_utilisation(request: GpuRequest | None) -> float:
-    return request.milli / 1000.0 if request is not None else 0.0

@@ -4,8 +4,9 @@ What the description leaves open limits nothing, with one exception: a node whos
 that it offers as allocatable, because a node that computed without bound would make every placement equal.
 
 Simplifications, each where the kernel has one of what a node may have many: the disks of a node are one disk
-of their summed rates and buckets, and every root complex of a node has the same bandwidth. Traffic of tasks
-leaves the rack (to storage or other tasks) but stays in the zone, unless a profile names links itself.
+of their summed rates and buckets, and every root complex of a node has the same bandwidth. What passes
+between root complexes of a node shares one link; only rings of training jobs are known to do so. Traffic of
+tasks leaves the rack (to storage or other tasks) but stays in the zone, unless a profile names links itself.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Machines:
         type_of: int64 (nodes,); index into `machine_types`.
         root_of_gpu: per node the root complex of each of its GPUs, counted from 0 in order of first mention.
         has_rack_links: whether the racks' uplinks limit anything.
+        interconnect: int64 (nodes,); link id of what lies between the root complexes of a node, −1: no limit.
     """
 
     nodes: KernelNodes
@@ -45,6 +47,7 @@ class Machines:
     type_of: NDArray[np.int64]
     root_of_gpu: tuple[tuple[int, ...], ...]
     has_rack_links: bool
+    interconnect: NDArray[np.int64]
 
     @classmethod
     def of(cls, cluster: Cluster) -> Machines:
@@ -58,6 +61,7 @@ class Machines:
         types = tuple(sorted({node.hardware.machine_type for node in nodes}))
         type_index = {name: index for index, name in enumerate(types)}
         links, rack_up, rack_down, zone_up, zone_down = _links(nodes, cluster.fabric)
+        interconnect, links = _interconnects(roots, cluster.fabric, links)
         disk_rates = np.array([_disk(node) for node in nodes], dtype=np.float64)
         root_count = max((max(per_gpu, default=0) + 1 for per_gpu in roots), default=1)
         pcie = np.array([_known(node.hardware.pcie_bytes_per_s) for node in nodes])
@@ -83,6 +87,7 @@ class Machines:
             type_of=np.array([type_index[node.hardware.machine_type] for node in nodes], dtype=np.int64),
             root_of_gpu=roots,
             has_rack_links=bool((rack_up >= 0).any()),
+            interconnect=interconnect,
         )
 
 
@@ -115,6 +120,19 @@ def _roots(node: Node) -> tuple[int, ...]:
             f"node {node.name!r} has {len(index_of)} PCIe root complexes; it may have {ROOT_COMPLEXES}"
         )
     return roots
+
+
+def _interconnects(
+    roots: Sequence[Sequence[int]], fabric: Fabric, links: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the link between the root complexes of each node, and all links with these at the end."""
+    rate = fabric.node_interconnect_bytes_per_s
+    ids = np.full(len(roots), -1, dtype=np.int64)
+    if rate > 0.0:
+        several = [index for index, of_gpus in enumerate(roots) if len(set(of_gpus)) > 1]
+        ids[several] = len(links) + np.arange(len(several))
+        links = np.concatenate([links, np.full(len(several), rate)])
+    return ids, links
 
 
 def _links(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stowplan.simulate.book import TaskBook
 from stowplan.simulate.clusters.model import Cluster
 from stowplan.simulate.demands import Demands
+from stowplan.simulate.gangs import TrainingRun
 from stowplan.simulate.hardware import Machines
 from stowplan.simulate.kernel.kernel import FluidKernel
 from stowplan.simulate.ledger import Ledger
@@ -20,8 +21,8 @@ __all__ = ["RunRecord"]
 class RunRecord:
     """What a simulation hands to `frames` and `summary`.
 
-    `now_s` is where the run stands. `refused` says by task id why a task never ran. `backlog_peak` is the
-    most tasks that a cycle left pending.
+    `training` are the gangs that trained, with their steps up to `now_s`, where the run stands. `refused`
+    says by task id why a task never ran. `backlog_peak` is the most tasks that a cycle left pending.
     """
 
     policy: str
@@ -41,3 +42,4 @@ class RunRecord:
     degraded_cycles: int
     backlog_peak: int
     faults: int
+    training: Sequence[TrainingRun]

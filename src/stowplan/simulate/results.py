@@ -1,9 +1,10 @@
-"""What a run gives back: five frames with units in their column names, and their files.
+"""What a run gives back: six frames with units in their column names, and their files.
 
 `tasks` has one row per attempt, and one (attempt 0) for every task that never ran or got no further attempt
 for a reason that its last attempt does not tell; `workflows` one per submission; `usage` the cluster's
-resources over time; `node_usage` the same by node; `summary` one row for the whole run. Every frame begins
-with `policy` and `seed`, so frames of several runs stack. `docs/SIMULATOR.md` lists all columns.
+resources over time; `node_usage` the same by node; `training` one per gang that trained; `summary` one row
+for the whole run. Every frame begins with `policy` and `seed`, so frames of several runs stack.
+`docs/SIMULATOR.md` lists all columns.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from stowplan.simulate.report.folder import ResultFolder
 
 __all__ = ["FRAMES", "RunResult", "write_frames"]
 
-FRAMES: Final = ("tasks", "workflows", "usage", "node_usage", "summary")
+FRAMES: Final = ("tasks", "workflows", "usage", "node_usage", "training", "summary")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class RunResult:
     workflows: pl.DataFrame
     usage: pl.DataFrame
     node_usage: pl.DataFrame
+    training: pl.DataFrame
     summary: pl.DataFrame
     is_partial: bool
 

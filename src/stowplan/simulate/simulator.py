@@ -109,7 +109,7 @@ class Simulation:
         self.options = options
         self.book = TaskBook(workload.submissions)
         self.site = Site(cluster, laws if laws is not None else PhysicsLaws(), contention=contention)
-        self.floor = Floor(self.site, self.book, options)
+        self.floor = Floor(cluster, self.site, self.book, options)
         self.pending = PendingQueue(options.window_tasks)
         self.engine = Engine(
             self.site.state, self.policy, rng=np.random.default_rng(tie_seed), rules=rules, fallback=fallback
@@ -172,6 +172,7 @@ class Simulation:
         """Return what there is so far; it is marked partial unless every task has ended."""
         for readings in (self.usage, self.node_usage):
             readings.take(self.site.kernel)
+        self.floor.gangs.account()
         return collect(
             RunRecord(
                 policy=self.policy.name,
@@ -191,6 +192,7 @@ class Simulation:
                 degraded_cycles=self.degraded_cycles,
                 backlog_peak=self.pending.peak,
                 faults=self.faults_occurred,
+                training=self.floor.gangs.runs,
             )
         )
 
@@ -278,6 +280,8 @@ class Simulation:
         # 6. Nothing left to happen.
         while self._is_starving():
             self._end_starved(now_s)
+        # 7. What is done together goes at one pace.
+        self.floor.gangs.couple()
 
     @property
     def view(self) -> CycleView:

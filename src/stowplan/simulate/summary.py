@@ -32,6 +32,7 @@ from stowplan.simulate.ledger import AttemptStatus
 from stowplan.simulate.record import RunRecord
 from stowplan.simulate.results import RunResult
 from stowplan.simulate.statistics import percentile
+from stowplan.simulate.training_frame import training_frame
 from stowplan.simulate.utilisation import RESOURCE_UNITS, capacities, node_usage_frame, usage_frame
 
 __all__ = ["collect", "summary_frame"]
@@ -48,6 +49,7 @@ def collect(record: RunRecord) -> RunResult:
         workflows=workflows,
         usage=usage_frame(record),
         node_usage=node_usage_frame(record),
+        training=training_frame(record),
         summary=summary_frame(record, tasks, workflows),
         is_partial=record.is_partial,
     )

@@ -29,9 +29,10 @@ class UsageReadings:
         resource-seconds used
             since the start.
         anon_bytes: per reading float64 (nodes,), or (1,); anonymous memory.
+        gpu_s: per reading, seconds that GPUs of the whole cluster were busy since the start.
     """
 
-    __slots__ = ("_by_node", "_wanted", "anon_bytes", "distance_s", "next_s", "times_s", "used")
+    __slots__ = ("_by_node", "_wanted", "anon_bytes", "distance_s", "gpu_s", "next_s", "times_s", "used")
 
     def __init__(self, wanted: int, first_distance_s: float, *, by_node: bool) -> None:
         """Keep at most twice `wanted` readings, `first_distance_s` apart to begin with."""
@@ -42,6 +43,7 @@ class UsageReadings:
         self.times_s: list[float] = []
         self.used: list[NDArray[np.float64]] = []
         self.anon_bytes: list[NDArray[np.float64]] = []
+        self.gpu_s: list[float] = []
 
     def take(self, kernel: FluidKernel) -> None:
         """Read the kernel now; the next reading is due one distance later."""
@@ -51,8 +53,9 @@ class UsageReadings:
             self.times_s.append(now_s)
             self.used.append(used if self._by_node else used.sum(axis=0, keepdims=True))
             self.anon_bytes.append(anon_bytes if self._by_node else anon_bytes.sum(keepdims=True))
+            self.gpu_s.append(float(kernel.gpu_seconds().sum()))
             if len(self.times_s) > 2 * self._wanted:
-                del self.times_s[1::2], self.used[1::2], self.anon_bytes[1::2]
+                del self.times_s[1::2], self.used[1::2], self.anon_bytes[1::2], self.gpu_s[1::2]
                 self.distance_s *= 2.0
         self.next_s = now_s + self.distance_s
 

@@ -109,6 +109,12 @@ def usage_frame(record: RunRecord) -> pl.DataFrame:
         ("memory", "bytes", times_s, length_s, memory_requested, (anon_bytes[1:] + anon_bytes[:-1]) / 2.0,
          allocatable[MEMORY]),
     ]  # fmt: skip
+    gpus = sum(len(node.hardware.gpus) for node in record.cluster.nodes)
+    if gpus:
+        parts.append(
+            ("gpu", "gpus", times_s, length_s, _requested(record, demands.gpu_request, times_s),
+             np.diff(np.array(readings.gpu_s)) / length_s, float(gpus))
+        )  # fmt: skip
     nothing = np.full(len(length_s), math.nan)
     capacity = capacities(record).sum(axis=0)
     for resource in Resource:

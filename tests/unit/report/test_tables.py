@@ -71,7 +71,8 @@ def experiment(
     empty = pl.DataFrame()
     return ExperimentResult(
         result=RunResult(
-            tasks=pl.DataFrame(rows), workflows=empty, usage=empty, node_usage=empty, summary=summary,
+            tasks=pl.DataFrame(rows), workflows=empty, usage=empty, node_usage=empty, training=empty,
+            summary=summary,
             is_partial=bool(summary["is_partial"].any()),
         ),
         comparison=compare(summary, baseline=baseline),

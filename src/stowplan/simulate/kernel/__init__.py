@@ -25,6 +25,7 @@ Signatures (all of `FluidKernel`; ids are int64 arrays (n,))::
     set_node_state(row: int, *, up: bool) -> None       at now_s; by schedule at any time
     set_node_capacity(row: int, resource: Resource, factor: float) -> None
     set_link_capacity(link: int, factor: float) -> None
+    set_pace(tasks, pace, cause) -> None  tasks that others hold up, such as the workers of one training job
     advance(until_s: float, *, wake: Wake = Wake.SCHEDULER) -> KernelEvents
                                           all events up to the return, those of one instant together;
                                           afterwards now_s is that instant, or until_s
@@ -35,7 +36,8 @@ Signatures (all of `FluidKernel`; ids are int64 arrays (n,))::
     started_s(tasks), finished_s(tasks) -> (n,)         NaN = not yet
     running(row: int) -> task ids         on a node
     utilisation() -> (N, RESOURCE_COUNT)  resource-seconds used since the start, by `Resource`
-    devices() -> (N, DEVICE_COLUMNS)      what disks can serve and who waits now
+    gpu_seconds() -> (N,)                 busy GPU-seconds since the start
+    link_use() -> ((links,), (links,))    bytes per second carried now, and capacity
     memory_bytes() -> (N, 2)              anonymous memory and page cache now
     statistics() -> KernelStatistics      events, solves, sweeps, non-converged solves
     validate() -> None                    re-checks all cross-array invariants; raises InternalError

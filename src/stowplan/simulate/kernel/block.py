@@ -37,7 +37,7 @@ from stowplan.simulate.kernel.views import (
     slots_of,
 )
 
-__all__ = ["drop_slot", "solve_block"]
+__all__ = ["anonymous", "drop_slot", "solve_block"]
 
 _EVICTED: Final = int(EventKind.EVICTED)
 _KILLED: Final = TaskState.KILLED
@@ -64,7 +64,7 @@ def drop_slot(state: Handle, row: int, place: int) -> None:
 
 
 @inner
-def _anonymous(state: Handle, row: int, place: int) -> float:
+def anonymous(state: Handle, row: int, place: int) -> float:
     """Anonymous memory of a task now, bytes: it grows evenly with the work of the phase."""
     slots = slots_of(state)
     slot = slots[row, place]
@@ -86,7 +86,7 @@ def _settle_memory(state: Handle, row: int) -> None:
         final = 0.0
         for place in range(node.count):
             slot = slots[row, place]
-            own = _anonymous(state, row, place)
+            own = anonymous(state, row, place)
             anon += own
             final += max(own, slot.anon_end)
             above = own - slot.memory_request
@@ -107,13 +107,13 @@ def _settle_memory(state: Handle, row: int) -> None:
     for place in range(node.count):
         slot = slots[row, place]
         if slot.cache_bytes > 0.0:
-            wanted += cache_allowed(slot.cache_bytes, _anonymous(state, row, place), slot.memory_limit)
+            wanted += cache_allowed(slot.cache_bytes, anonymous(state, row, place), slot.memory_limit)
     scale = cache_scale(wanted, node.anon, node.memory)
     node.cache = wanted * scale
     for place in range(node.count):
         slot = slots[row, place]
         if slot.cache_bytes > 0.0:
-            own = _anonymous(state, row, place)
+            own = anonymous(state, row, place)
             kept = scale * cache_allowed(slot.cache_bytes, own, slot.memory_limit)
             through = disk_share_of_reads(slot.cache_hit, slot.cache_bytes, kept)
             slot.disk = slot.disk_read * through + slot.disk_write
@@ -211,7 +211,7 @@ def _solve_rates(state: Handle, row: int) -> None:
         weight[place, 2] = slot.disk_weight
         weight[place, 3] = slot.disk_weight
         cores[place] = slot.cores
-        alone[place] = slot.speed * slot.quota * slot.gpu
+        alone[place] = slot.speed * slot.quota * slot.gpu * slot.pace
         exposed[place] = slot.exposed
         if slot.exposed > 0.0:
             sensitive = True
@@ -290,7 +290,7 @@ def _run_free(state: Handle, row: int) -> None:
     slots = slots_of(state)
     for place in range(nodes[row].count):
         slot = slots[row, place]
-        slot.rate = slot.speed * slot.quota
+        slot.rate = slot.speed * slot.quota * slot.pace
 
 
 @inner

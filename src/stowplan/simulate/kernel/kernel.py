@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from stowplan.core.physics.handles import handle_of
 from stowplan.core.physics.laws import PhysicsLaws
-from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Resource
+from stowplan.core.physics.vocabulary import CAUSE_COUNT, RESOURCE_COUNT, Cause, Resource
 from stowplan.errors import InvalidInput, StateConflict
 from stowplan.simulate.kernel.devices import DEVICE_COLUMNS, read_devices
 from stowplan.simulate.kernel.events import ChangeKind, KernelEvents, Wake
-from stowplan.simulate.kernel.lifecycle import start_tasks, stop_task
+from stowplan.simulate.kernel.lifecycle import pace_tasks, start_tasks, stop_task
 from stowplan.simulate.kernel.loop import (
     ADVANCED,
     EVENTS_FULL,
@@ -32,7 +32,7 @@ from stowplan.simulate.kernel.loop import (
 )
 from stowplan.simulate.kernel.pairs import rehash_pairs
 from stowplan.simulate.kernel.profiles import FLOW_SLOTS, KernelProfiles
-from stowplan.simulate.kernel.reading import read_tasks, read_use
+from stowplan.simulate.kernel.reading import read_gpus, read_rates, read_tasks, read_use
 from stowplan.simulate.kernel.setup import SCRATCH_ROWS, changes_table, fresh_state
 from stowplan.simulate.kernel.state import (
     LOCAL_RESOURCES,
@@ -172,6 +172,8 @@ class FluidKernel:
         tasks["started_s"] = np.nan
         tasks["finished_s"] = np.nan
         tasks["speed"] = starts.speed
+        tasks["pace"] = 1.0
+        tasks["pace_cause"] = Cause.NETWORK
         tasks["cpu_weight"] = starts.cpu_weight
         tasks["cpu_limit"] = starts.cpu_limit_cores
         tasks["memory_limit"] = starts.memory_limit_bytes
@@ -196,6 +198,24 @@ class FluidKernel:
             raise StateConflict("the list of tasks to stop names a task twice")
         for task in ids:
             stop_task(self._handle, int(task))
+        settle(self._handle)
+
+    def set_pace(self, tasks: ArrayLike, pace: ArrayLike, cause: ArrayLike) -> None:
+        """Have waiting or running tasks go at `pace` (n,) times their speed from now on, because of `cause`.
+
+        For what couples tasks of several nodes, such as the steps of one training job. What is lost by it
+        counts to `cause` (n,), a `Cause`. 1 restores the speed.
+
+        Raises:
+            InvalidInput: no such task, or a pace that is not finite and above 0.
+        """
+        ids = self._ids(tasks)
+        paces = np.broadcast_to(np.asarray(pace, np.float64), ids.shape)
+        if not ((paces > 0.0) & (paces < math.inf)).all():
+            raise InvalidInput(f"a pace is {float(paces.min())}; it must be a finite number above 0")
+        causes = np.broadcast_to(np.asarray(cause, np.int64), ids.shape)
+        self._check_range(causes, CAUSE_COUNT, "cause")
+        pace_tasks(self._handle, ids, paces.copy(), causes.copy())
         settle(self._handle)
 
     def set_node_state(self, row: int, *, up: bool) -> None:
@@ -249,15 +269,8 @@ class FluidKernel:
     def rate(self, tasks: ArrayLike) -> NDArray[np.float64]:
         """(n,) work seconds per second, now; 0 for tasks that do not run."""
         ids = self._ids(tasks)
-        rates = np.zeros(ids.size)
-        for index, (row, place) in self._places(ids):
-            slot = self._state.slots[row, place]
-            rates[index] = slot["rate"]
-            if slot["net"] >= 0 and self._state.nets["bound"][slot["net"]] >= 0:
-                net = self._state.nets[slot["net"]]
-                flow = net["bound"]
-                level = self._state.links["level"][net["link"][flow]]
-                rates[index] = level * net["weight"][flow] / net["bytes"][flow]
+        rates = np.empty(ids.size)
+        read_rates(self._handle, ids, rates)
         return rates
 
     def slowdown_by_cause(self, tasks: ArrayLike) -> NDArray[np.float64]:
@@ -283,6 +296,17 @@ class FluidKernel:
         used = np.zeros((len(self._nodes), RESOURCE_COUNT))
         read_use(self._handle, self._nodes.link_bytes_per_s.shape[0], self._nodes.root_complexes, used)
         return used
+
+    def gpu_seconds(self) -> NDArray[np.float64]:
+        """(N,) seconds that GPUs were kept busy since the start, summed over those of a node."""
+        used = np.zeros(len(self._nodes))
+        read_gpus(self._handle, used)
+        return used
+
+    def link_use(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What all links carry and could carry now, bytes per second, each (links,)."""
+        links = self._state.links
+        return links["usage"].copy(), links["capacity"].copy()
 
     def devices(self) -> NDArray[np.float64]:
         """(N, DEVICE_COLUMNS) what each node's disk can serve and who waits now; see `read_devices`."""
@@ -321,12 +345,6 @@ class FluidKernel:
         done, lost = np.empty(ids.size), np.empty((ids.size, CAUSE_COUNT))
         read_tasks(self._handle, ids, done, lost)
         return done, lost
-
-    def _places(self, ids: NDArray[np.int64]) -> list[tuple[int, tuple[int, int]]]:
-        """Where the running ones of `ids` are: (index in ids, (row, slot))."""
-        tasks = self._state.tasks[ids]
-        running = np.flatnonzero(tasks["state"] == TaskState.RUNNING)
-        return [(int(i), (int(tasks["row"][i]), int(tasks["slot"][i]))) for i in running]
 
     def _ids(self, tasks: ArrayLike) -> NDArray[np.int64]:
         ids = np.atleast_1d(np.asarray(tasks, np.int64))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.physics.compile import compiled, inner
 from stowplan.simulate.kernel.binding import add_net, remove_net
-from stowplan.simulate.kernel.block import drop_slot
+from stowplan.simulate.kernel.block import anonymous, drop_slot
 from stowplan.simulate.kernel.events import EventKind
 from stowplan.simulate.kernel.fabric import finish_keys
 from stowplan.simulate.kernel.heaps import start_push
@@ -39,7 +39,7 @@ from stowplan.simulate.kernel.views import (
     tasks_of,
 )
 
-__all__ = ["begin_task", "start_tasks", "stop_task", "wake_link", "wake_node"]
+__all__ = ["begin_task", "pace_tasks", "start_tasks", "stop_task", "wake_link", "wake_node"]
 
 _FINISHED: Final = int(EventKind.FINISHED)
 _OOM_KILLED: Final = int(EventKind.OOM_KILLED)
@@ -98,6 +98,16 @@ def _register_flows(state: Handle, row: int, place: int) -> None:
 
 
 @inner
+def _bits(mask: int) -> int:
+    """Count the GPUs of a mask."""
+    count = 0
+    while mask != 0:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@inner
 def _enter(state: Handle, row: int, place: int) -> None:
     """Enter the task's present phase and have its node solved."""
     laws = laws_of(state)
@@ -123,10 +133,13 @@ def begin_task(state: Handle, task_id: int) -> None:
     task.started_s = counters.now_s
     slot.task = task_id
     slot.speed = task.speed
+    slot.pace = task.pace
+    slot.pace_cause = task.pace_cause
     slot.cpu_weight = task.cpu_weight
     slot.memory_limit = task.memory_limit
     slot.memory_request = task.memory_request
     slot.gpu_mask = task.gpu_mask
+    slot.gpus = _bits(task.gpu_mask)
     slot.anon_end = 0.0
     for cause in range(slot.lost.shape[0]):
         slot.lost[cause] = 0.0
@@ -230,6 +243,30 @@ def start_tasks(state: Handle, ids: NDArray[np.int64], at_s: NDArray[np.float64]
         else:
             start_push(start_time, start_task, counters.starts, at_s[index], ids[index])
             counters.starts += 1
+
+
+@compiled
+def pace_tasks(
+    state: Handle, ids: NDArray[np.int64], pace: NDArray[np.float64], cause: NDArray[np.int64]
+) -> None:
+    """Have tasks go at another pace from now on. What it touches stays queued for `settle`."""
+    counters = counters_of(state)[0]
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    for index in range(ids.shape[0]):
+        task = tasks[ids[index]]
+        task.pace = pace[index]
+        task.pace_cause = cause[index]
+        if task.state != _RUNNING:
+            continue
+        row = task.row
+        slot = slots[row, task.slot]
+        sync_slot(state, row, task.slot, counters.now_s)
+        slot.anon_start = anonymous(state, row, task.slot)  # before the account closes: it goes by work left
+        settle_account(state, row, task.slot)
+        slot.pace = pace[index]
+        slot.pace_cause = cause[index]
+        queue_node(state, row)
 
 
 @compiled

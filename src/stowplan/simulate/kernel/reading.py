@@ -23,7 +23,7 @@ from stowplan.simulate.kernel.views import (
     tasks_of,
 )
 
-__all__ = ["read_tasks", "read_use"]
+__all__ = ["read_gpus", "read_rates", "read_tasks", "read_use"]
 
 _CPU = int(Resource.CPU)
 _DRAM = int(Resource.DRAM)
@@ -98,6 +98,40 @@ def read_use(state: Handle, first_own_link: int, roots: int, used: NDArray[np.fl
 
 
 @compiled
+def read_gpus(state: Handle, used: NDArray[np.float64]) -> None:
+    """Fill `used` (N,) with the seconds that GPUs of each node were kept busy since the start."""
+    nodes = nodes_of(state)
+    slots = slots_of(state)
+    now_s = counters_of(state)[0].now_s
+    for row in range(nodes.shape[0]):
+        used[row] = nodes[row].gpu_used
+        for place in range(nodes[row].count):
+            slot = slots[row, place]
+            if slot.gpus > 0:
+                done = max(_work_since(state, row, place, now_s), 0.0)
+                used[row] += done * slot.gpu_utilisation * slot.gpus
+
+
+@compiled
+def read_rates(state: Handle, ids: NDArray[np.int64], rates: NDArray[np.float64]) -> None:
+    """Fill `rates` (n,) with the work seconds per second of tasks now; 0 for tasks that do not run."""
+    links = links_of(state)
+    nets = nets_of(state)
+    slots = slots_of(state)
+    tasks = tasks_of(state)
+    for index in range(ids.shape[0]):
+        task = tasks[ids[index]]
+        rates[index] = 0.0
+        if task.state == _RUNNING:
+            slot = slots[task.row, task.slot]
+            rates[index] = slot.rate
+            if slot.net >= 0 and nets[slot.net].bound >= 0:
+                net = nets[slot.net]
+                link = links[net.link[net.bound]]
+                rates[index] = link.level * net.weight[net.bound] / net.bytes[net.bound]
+
+
+@compiled
 def read_tasks(
     state: Handle, ids: NDArray[np.int64], done: NDArray[np.float64], lost: NDArray[np.float64]
 ) -> None:
@@ -129,5 +163,6 @@ def read_tasks(
         lost[index, _GPU] += since * slot.base_time * (1.0 - slot.gpu)
         lost[index, _MACHINE] += in_phase * (1.0 / slot.speed - 1.0)
         lost[index, _CPU_CAUSE] += in_phase * (1.0 / slot.quota - 1.0) / slot.speed
+        lost[index, slot.pace_cause] += in_phase * (1.0 / slot.pace - 1.0) / (slot.speed * slot.quota)
         if slot.cause >= 0:
             lost[index, slot.cause] += now_s - slot.updated_s - since * slot.own_time

@@ -101,6 +101,7 @@ def sync_slot(state: Handle, row: int, place: int, now_s: float) -> None:
         node.used[1] += done * slot.dram
         node.used[2] += disk
         node.used[3] += disk * slot.operations_per_byte
+        node.gpu_used += done * slot.gpu_utilisation * slot.gpus
         node.disk_since += disk
         slot.lost[_LATENCY] += done * (slot.stall - 1.0) * slot.base_time
         slot.lost[_GPU] += done * slot.base_time * (1.0 - slot.gpu)
@@ -122,6 +123,7 @@ def settle_account(state: Handle, row: int, place: int) -> None:
         slot.lost[cause] = 0.0
     task.lost[_MACHINE] += done * (1.0 / slot.speed - 1.0)
     task.lost[_CPU] += done * (1.0 / slot.quota - 1.0) / slot.speed
+    task.lost[slot.pace_cause] += done * (1.0 / slot.pace - 1.0) / (slot.speed * slot.quota)
     slot.work_s = slot.remaining
 
 
@@ -169,7 +171,7 @@ def enter_phase(state: Handle, row: int, place: int, period_s: float) -> None:
     slot.quota = quota_rate(
         phase.cpu_cores, phase.cpu_burst_cores, phase.cpu_burst_s, task.cpu_limit, period_s
     )
-    slot.base_time = 1.0 / (slot.speed * slot.quota)
+    slot.base_time = 1.0 / (slot.speed * slot.quota * slot.pace)
     slot.own_time = slot.base_time
     slot.exposed = phase.dram_exposed
     slot.cores = phase.cpu_cores / slot.speed

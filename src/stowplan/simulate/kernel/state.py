@@ -58,8 +58,8 @@ def _record(floats: str, whole: str, **nested: tuple[str, int]) -> np.dtype[np.v
 
 
 TASK_DTYPE: Final = _record(
-    "start_s started_s finished_s speed cpu_weight cpu_limit memory_limit memory_request work_s done_s",
-    "row slot profile phase state gpu_mask",
+    "start_s started_s finished_s speed pace cpu_weight cpu_limit memory_limit memory_request work_s done_s",
+    "row slot profile phase state gpu_mask pace_cause",
     lost=("f8", CAUSE_COUNT),
 )
 """A task from start to end, by id. `work_s` is over all phases, `done_s` over the finished ones; -1 row =
@@ -67,17 +67,18 @@ gone."""
 
 SLOT_DTYPE: Final = _record(
     "updated_s remaining stop_at rate own_time base_time stall gpu exposed cores dram disk disk_read "
-    "disk_write operations_per_byte cpu_weight dram_weight disk_weight speed quota cap_used work_s "
+    "disk_write operations_per_byte cpu_weight dram_weight disk_weight speed pace quota cap_used work_s "
     "anon_start anon_end cache_bytes cache_hit memory_limit memory_request gpu_utilisation",
-    "task net cause gpu_mask local oom",
+    "task net cause gpu_mask gpus local oom pace_cause",
     lost=("f8", CAUSE_COUNT),
 )
 """A running task. It was brought up to `updated_s`; `remaining` work then, and at `stop_at` of it something
 happens: the end of the phase, or (`oom`) of its memory limit. `own_time` is seconds per work if nothing were
-full, `base_time` the same at idle memory; both tell time lost apart."""
+full, `base_time` the same at idle memory; both tell time lost apart. `pace` is what others of its gang leave
+it, `pace_cause` why; `gpus` counts those that it holds."""
 
 NODE_DTYPE: Final = _record(
-    "memory disk_base bucket_size bucket_level bucket_s disk_since load anon cache",
+    "memory disk_base bucket_size bucket_level bucket_s disk_since load anon cache gpu_used",
     "count up queued slack nets tight gpus",
     nominal=("f8", LOCAL_RESOURCES),
     factor=("f8", LOCAL_RESOURCES),

@@ -71,7 +71,7 @@ def _check_time(state: State) -> None:
             slot = state.slots[row, place]
             task = slot["task"]
             done = slot["work_s"] - slot["remaining"]
-            fixed = 1.0 / (slot["speed"] * slot["quota"]) - 1.0
+            fixed = 1.0 / (slot["speed"] * slot["quota"] * slot["pace"]) - 1.0
             spent[task] += done * (1.0 + fixed) + slot["lost"].sum()
             room = _RELATIVE * max(slot["work_s"], 1e-6)
             _require(

@@ -21,6 +21,7 @@ _BINS: Final = 300
 _PANEL_PIXELS: Final = 130
 _WORDS: Final = {
     "cpu": "CPU",
+    "gpu": "GPU",
     "dram": "memory bandwidth",
     "network_up": "network, sent",
     "network_down": "network, received",
