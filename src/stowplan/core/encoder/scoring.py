@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,8 @@ from stowplan.core.semantics.moments import HISTOGRAM_BINS, scaled_bounds
 from stowplan.core.semantics.scores import Scorer
 
 __all__ = ["RowScorer", "nominal_statistics"]
+
+_BLOCK: Final = 256  # rows scored at once: what comes in between stays in the processor's cache
 
 
 def nominal_statistics(schema: Schema) -> FrozenStatistics:
@@ -57,11 +61,13 @@ class RowScorer:
 
     def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return float32 (n, table.width) of float64 (n, columns) raw numbers, NaN where not known."""
-        if self._off.size:
-            rows = rows.copy()
-            rows[:, self._off] = np.nan
-        scores, known = self._score(rows)
         encoded = np.empty((len(rows), self.encoded_width), dtype=np.float32)
-        encoded[:, : self._width] = scores
-        encoded[:, self._width :] = known[:, self._masked]
+        for start in range(0, len(rows), _BLOCK):
+            block, into = rows[start : start + _BLOCK], encoded[start : start + _BLOCK]
+            if self._off.size:
+                block = block.copy()
+                block[:, self._off] = np.nan
+            scores, known = self._score(block)
+            into[:, : self._width] = scores
+            into[:, self._width :] = known[:, self._masked]
         return encoded
