@@ -85,13 +85,13 @@ def feature_rows(values: Sequence[Mapping[str, Value]], features: Sequence[Featu
 class Scale:
     """Clips and scales rows of one set of features, for many calls."""
 
-    __slots__ = ("_high", "_is_log", "_low")
+    __slots__ = ("_high", "_logs", "_low")
 
     def __init__(self, features: Sequence[Feature]) -> None:
         """Scale columns of `features`."""
         self._low = np.array([feature.low for feature in features])
         self._high = np.array([feature.high for feature in features])
-        self._is_log = np.array([feature.is_log for feature in features], np.bool_)
+        self._logs = np.flatnonzero([feature.is_log for feature in features])
 
     def __call__(self, rows: Floats) -> Floats:
         """Return `rows` clipped and brought to each feature's scale, float64 (n, features).
@@ -107,7 +107,8 @@ class Scale:
             )
         finite = np.where(np.isfinite(rows), rows, math.nan)
         clipped = np.minimum(np.maximum(finite, self._low), self._high)  # np.clip takes longer for few rows
-        return np.where(self._is_log, np.log(np.where(self._is_log, clipped, 1.0)), clipped)
+        clipped[:, self._logs] = np.log(clipped[:, self._logs])
+        return clipped
 
 
 def scaled(rows: Floats, features: Sequence[Feature]) -> Floats:
