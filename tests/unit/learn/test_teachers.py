@@ -56,7 +56,7 @@ def test_outcomes_are_those_of_the_simulator(worker: Worker) -> None:
             row = real[key]
             expected_s = row["expected_s"] * factors[key][kinds[row["node"]]]
             assert stretch >= (row["finished_s"] - row["ready_s"]) / expected_s - 1e-6
-    assert checked > 50
+    assert checked > 30
     assert len(record.cycles) > 10
 
 
