@@ -122,7 +122,7 @@ class Encoder:
 
         Returns:
             The places of the nodes whose features changed since the last call, or since the encoder first saw
-            them; ascending.
+            them, also of those that changed back; ascending.
 
         Raises:
             InternalError: nothing was encoded yet.
