@@ -3,11 +3,12 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.core.domain import PendingTask, RunningTask
-from stowplan.core.encoder import Encoder, FeatureGroup
+from stowplan.core.encoder import Encoder, FeatureGroup, demands, groups, occupants, workflows
 from stowplan.core.encoder.occupants import differing
 from stowplan.core.policy import CycleView
 from stowplan.core.record import Chain
@@ -32,6 +33,28 @@ def test_caches_change_nothing(seed: int, off: set[FeatureGroup], most_groups: i
         assert as_bytes(anew)["node_features"] == encoded.node_features.tobytes()
         assert as_bytes(encoder.encode(view)) == as_bytes(anew)
         assert_finite(anew)
+
+
+def test_caches_that_overflow_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten = 0
+    forget = occupants.Occupants._forget
+
+    def noted(self: occupants.Occupants) -> None:
+        nonlocal forgotten
+        forgotten += 1
+        forget(self)
+
+    monkeypatch.setattr(occupants.Occupants, "_forget", noted)
+    for module in (demands, groups, occupants, workflows):
+        monkeypatch.setattr(module, "_MOST", 1)
+    for seed in range(5):
+        encoder = Encoder()
+        drive = Drive(seed, "srpt")
+        watched = watch(drive, encoder, np.random.default_rng(seed))
+        for _ in drive.run(25):
+            view, _ = watched.seen[-1]
+            assert as_bytes(encoder.encode(view)) == as_bytes(Encoder().encode(view))
+    assert forgotten > 10
 
 
 @settings(max_examples=10)
