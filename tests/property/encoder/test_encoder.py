@@ -54,7 +54,7 @@ def test_caches_that_overflow_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         for _ in drive.run(25):
             view, _ = watched.seen[-1]
             assert as_bytes(encoder.encode(view)) == as_bytes(Encoder().encode(view))
-    assert forgotten > 10
+    assert forgotten >= 5
 
 
 @settings(max_examples=10)
