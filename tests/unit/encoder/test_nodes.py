@@ -236,6 +236,18 @@ def test_a_board_of_another_state_is_refused(case: Case) -> None:
         case.encode()
 
 
+def test_a_cycle_that_failed_leaves_nothing_half_done(case: Case) -> None:
+    epoch = case.encode().node_epoch
+    case.bind("p0", "large")
+    case.running["p0"] = RunningTask(case.pending.pop(0), 0, 0.0, 10.0)
+    case.readings = NodeReadings(1)
+    with pytest.raises(InvalidInput):
+        case.encode()
+    case.readings = None
+    assert case.node("large")["load_cpu"] == pytest.approx(0.1)
+    assert case.encode().node_epoch > epoch
+
+
 def test_nodes_come_change_and_go(case: Case) -> None:
     epoch = case.encode().node_epoch
     case.state.apply(NodeSet(Node("small", Resources({CPU: 4000, MEMORY: 4 * GIB, "pods": 4}))))

@@ -72,6 +72,7 @@ class Encoder:
         self._workflows = Workflows()
         self._groups = Groups(self._workflows, most_groups)
         self._nodes: NodeRows | None = None
+        self._epoch = 0
 
     def encode(self, view: CycleView) -> Encoded:
         """Return the arrays of a cycle.
@@ -81,8 +82,8 @@ class Encoder:
         """
         nodes = self._nodes
         if nodes is None or nodes.state is not view.state:
-            epoch = 0 if nodes is None else nodes.epoch
-            nodes = self._nodes = NodeRows(view.state, self._score_node, self._demands, epoch)
+            nodes = NodeRows(view.state, self._score_node, self._demands, self._epoch)
+        self._nodes = None  # should this fail half-way, the next cycle begins anew
         nodes.begin(view)
         grouped = self._groups.of(view.pending)
         tasks = encode_tasks(
@@ -90,6 +91,7 @@ class Encoder:
         )
         self._workflows.forget(len(tasks.workflows))
         cluster = encode_cluster(view, nodes, tasks, grouped.count)
+        self._nodes, self._epoch = nodes, nodes.epoch
         remaining_s = np.array([group.progress.remaining_work_s for group in grouped.groups], np.float64)
         return Encoded(
             schema_id=self.schema.id,
@@ -127,9 +129,13 @@ class Encoder:
         Raises:
             InternalError: nothing was encoded yet.
         """
-        if self._nodes is None:
+        nodes = self._nodes
+        if nodes is None:
             raise InternalError("the nodes were to be refreshed before anything was encoded")
-        return self._nodes.refresh()
+        self._nodes = None
+        changed = nodes.refresh()
+        self._nodes = nodes
+        return changed
 
 
 def _require_columns(statistics: FrozenStatistics) -> None:
