@@ -91,15 +91,15 @@ def workload() -> Workload:
     """
     rng = np.random.default_rng(30)
     submissions: list[Workflow] = []
-    sizes, chances = zip(*SIZES, strict=True)
+    sizes, chances = [size for size, _ in SIZES], [chance for _, chance in SIZES]
     for number in range(JOBS + SERVICES):
         if number % 3 == 2:
-            submissions.append(_service(f"stream-{number}", float(rng.lognormal(np.log(3600.0), 0.4))))
+            submissions.append(_service(f"stream-{number}", _log_normal(rng, 3600.0, 0.4)))
             continue
         model = list(MODELS)[int(rng.integers(len(MODELS)))]
         gpus = int(rng.choice(sizes, p=chances))
         per_pod = min(gpus, POD_GPUS) if rng.random() < 0.5 else 1
-        seconds = float(np.clip(rng.lognormal(np.log(1200.0), 1.0), 300.0, 10_800.0))
+        seconds = min(max(_log_normal(rng, 1200.0, 1.0), 300.0), 10_800.0)
         submissions.append(_job(f"{model}-{number}", model, gpus, per_pod, seconds))
     return Workload(
         "training",
@@ -148,6 +148,10 @@ def _job(name: str, model: str, gpus: int, per_pod: int, seconds: float) -> Work
         Task(f"worker-{index}", shape, work, alone_s, template=model, gang=gang) for index in range(gang.size)
     )
     return Workflow(name, tasks, family="training")
+
+
+def _log_normal(rng: np.random.Generator, median: float, sigma: float) -> float:
+    return rng.lognormal(float(np.log(median)), sigma)
 
 
 def _service(name: str, seconds: float) -> Workflow:

@@ -3,6 +3,8 @@
 Two racks of two nodes with four GPUs on each of two root complexes; worked out by hand.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -34,9 +36,13 @@ from stowplan.errors import InvalidInput
 
 ROOTS = ("a",) * 4 + ("b",) * 4
 ALL = tuple(range(8))
+Used = Mapping[str, tuple[int, ...]]
+THREE_FREE: Used = {"r1x": (0, 4), "r1y": (0, 4), "r2x": (0, 4), "r2y": (0, 4)}  # on every root complex
 
 
-def cluster(used: dict[str, tuple[int, ...]] | None = None, roots: tuple[str, ...] = ROOTS) -> ClusterState:
+def cluster(
+    used: Mapping[str, tuple[int, ...]] | None = None, roots: tuple[str, ...] = ROOTS
+) -> ClusterState:
     """Nodes r1x, r1y, r2x, r2y; `used` names the GPUs that are taken."""
     state = ClusterState()
     hardware = Hardware(gpus=tuple(Gpu("g", root) for root in roots))
@@ -136,7 +142,9 @@ def test_without_any_awareness_it_is_kube_scheduler() -> None:
 
 
 def test_a_gang_waits_for_a_level_that_the_cluster_has_but_not_longer_than_told() -> None:
-    used = dict.fromkeys(("r1x", "r1y", "r2x", "r2y"), (0, 4))  # three free on every root complex
+    used: dict[str, tuple[int, ...]] = dict.fromkeys(
+        ("r1x", "r1y", "r2x", "r2y"), (0, 4)
+    )  # three free on every root complex
     report = cycle(cluster(used), gang(4), now_s=99.0, patience_s=100.0)
     assert [outcome.reason for _, outcome in report.waiting] == [
         "gang 'g' of 4: the policy prefers to wait"
@@ -147,7 +155,7 @@ def test_a_gang_waits_for_a_level_that_the_cluster_has_but_not_longer_than_told(
 
 
 def test_one_gang_that_waits_does_not_hold_up_another_of_equal_tasks() -> None:
-    used = dict.fromkeys(("r1x", "r1y", "r2x", "r2y"), (0, 4))
+    used = THREE_FREE
     report = cycle(cluster(used), [*gang(4, name="w"), *gang(3, name="v")], patience_s=100.0)
     assert sorted(task.key for task, _ in report.placed) == ["v/0", "v/1", "v/2"]
 

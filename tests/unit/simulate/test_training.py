@@ -20,7 +20,7 @@ from stowplan.core.domain import (
     WorkProfile,
 )
 from stowplan.simulate.clusters.model import BackgroundTenant, Cluster, Fabric, Link
-from stowplan.simulate.faults import FaultPlan
+from stowplan.simulate.faults import NO_FAULTS, FaultPlan
 from stowplan.simulate.options import SimulationOptions
 from stowplan.simulate.results import RunResult
 from stowplan.simulate.simulator import Simulation
@@ -65,8 +65,13 @@ def job(name: str, workers: int, *, gpus: int = 1, size: float = 100.0, cores: f
     return Workflow(name, tasks)
 
 
-def run(machine_set: Cluster, *jobs: Workflow, policy: str = "gangs", **more: Any) -> RunResult:  # noqa: ANN401
-    return Simulation(machine_set, workload(*jobs), policy, seed=0, **{"options": CHECKED, **more}).run()
+def run(
+    machine_set: Cluster,
+    *jobs: Workflow,
+    faults: FaultPlan = NO_FAULTS,
+    options: SimulationOptions = CHECKED,
+) -> RunResult:
+    return Simulation(machine_set, workload(*jobs), "gangs", seed=0, faults=faults, options=options).run()
 
 
 def steps(result: RunResult) -> list[tuple[str, float, float]]:
@@ -102,7 +107,7 @@ def test_the_time_lost_to_reductions_counts_to_pcie_inside_a_node_and_to_the_net
     between = run(machines(machine("n0"), machine("n1", rack="r1")), job("w", 8)).tasks
     assert between["slow_network_s"].to_list() == pytest.approx([STEPS * 17.5] * 8)
     for tasks in (inside, between):
-        lost = sum(tasks[name] for name in tasks.columns if name.startswith("slow_"))
+        lost = tasks.select(pl.sum_horizontal(pl.col("^slow_.*$"))).to_series()
         assert (tasks["actual_s"] - tasks["alone_s"]).to_list() == pytest.approx(lost.to_list())
 
 

@@ -8,7 +8,7 @@ come to be met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from stowplan.core.constraints import CompiledFilters
@@ -24,7 +24,7 @@ PREFERS_TO_WAIT: Final = "the policy prefers to wait"
 class GangRoom:
     """The gangs of one cycle. Every gang is taken once."""
 
-    def __init__(self, pending: Sequence[PendingTask], order: Sequence[int]) -> None:
+    def __init__(self, pending: Sequence[PendingTask], order: Iterable[int]) -> None:
         """Gather the tasks of each gang in the order of the plan."""
         self._members: dict[tuple[str, str], list[int]] = {}
         for index in order:
