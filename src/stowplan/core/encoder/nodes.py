@@ -122,35 +122,29 @@ class NodeRows:
         """
         stale = self._occupants.begin(view)
         read = self._rows_read(view.readings)
-        rows = self._touched()
-        if rows is None or stale is None:
-            self._make_all()
-        else:
-            self._make(rows | stale, read)
+        occupied, are_others = self._touched()
+        occupied = None if occupied is None or stale is None else occupied | stale
+        self._bring_up(occupied, read, are_others=are_others)
 
     def refresh(self) -> Ints:
         """Bring the rows up to the state; return the places that changed since the last call, ascending."""
-        rows = self._touched()
-        if rows is None:
-            self._make_all()
-        elif rows:
-            self._make(rows, set())
+        occupied, are_others = self._touched()
+        self._bring_up(occupied, set(), are_others=are_others)
         changed = np.array(sorted(self._changed), dtype=np.intp)
         self._changed.clear()
         return changed
 
     # ---- what changed ----
 
-    def _touched(self) -> set[int] | None:
-        """Return the rows of nodes that something happened to; None: all, or other nodes."""
+    def _touched(self) -> tuple[set[int] | None, bool]:
+        """Return the rows where something happened, None: all, and whether nodes came or went."""
         sequence, before = self.state.sequence, self._sequence
         if sequence == before:
-            return set()
+            return set(), False
         changes = self.state.changes_since(before) if before >= 0 else None
         self._sequence = sequence
         if changes is None:
-            self._look_at_nodes(range(self.state.capacity))
-            return None
+            return None, self._look_at_nodes(range(self.state.capacity))
         rows: set[int] = set()
         nodes: set[int] = set()
         for change in changes:
@@ -158,10 +152,9 @@ class NodeRows:
                 rows.add(change.row)
             elif change.kind is ChangeKind.NODE:
                 nodes.add(change.row)
-        if nodes and self._look_at_nodes(nodes):
-            return None
-        rows |= nodes
-        return rows
+        if not nodes:
+            return rows, False
+        return rows | nodes, self._look_at_nodes(nodes)
 
     def _look_at_nodes(self, rows: Iterable[int]) -> bool:
         """Take the fixed numbers of nodes that are other ones than before; tell whether some came or went."""
@@ -224,27 +217,44 @@ class NodeRows:
 
     # ---- rows ----
 
-    def _make_all(self) -> None:
-        self._sums = np.zeros((self.state.capacity, OCCUPANT_COLUMNS))
-        self._count(self.rows)
-        self.raw = self._raw_rows(self.rows)
-        self.encoded = self._score(self.raw)
-        self._changed = set(range(self.rows.size))
+    def _bring_up(self, occupied: set[int] | None, read: set[int], *, are_others: bool) -> None:
+        """Make rows anew.
 
-    def _make(self, occupied: set[int], read: set[int]) -> None:
-        rows = np.array(sorted(occupied | read), dtype=np.intp)
-        places = self._place_of[rows]
-        if rows.size and places.min() < 0:  # a reading of a row that holds no node
-            rows, places = rows[places >= 0], places[places >= 0]
+        Args:
+            occupied: rows of the state of which the pods are to be looked at; None: all.
+            read: rows of which readings changed.
+            are_others: whether nodes came or went, so that the places are others.
+        """
+        if occupied is None:
+            self._sums = np.zeros((self.state.capacity, OCCUPANT_COLUMNS))
+            rows = self.rows
+        else:
+            more = self.state.capacity - len(self._sums)
+            if more > 0:
+                self._sums = np.pad(self._sums, ((0, more), (0, 0)))
+            rows = self._with_node(occupied)
+        if rows.size:
+            self._count(rows)
+        if are_others:
+            self.raw = self._raw_rows(self.rows)
+            self.encoded = self._score(self.raw)
+            self._changed = set(range(self.rows.size))
+            return
+        if occupied is not None and read:
+            rows = self._with_node(occupied | read)
         if not rows.size:
             return
-        if occupied:
-            self._count(rows if len(occupied) == rows.size else np.array(sorted(occupied), dtype=np.intp))
+        places = self._place_of[rows]
         raw = self.raw[places] = self._raw_rows(rows)
         encoded = self._score(raw)
         differs = (encoded != self.encoded[places]).any(axis=1)
         self.encoded[places] = encoded
         self._changed.update(places[differs].tolist())
+
+    def _with_node(self, rows: set[int]) -> Ints:
+        """Return those of `rows` that hold a node, ascending."""
+        found = np.array(sorted(rows), dtype=np.intp)
+        return found[self._place_of[found] >= 0]
 
     def _count(self, rows: Ints) -> None:
         """Take the sums over the pods of `rows`."""
