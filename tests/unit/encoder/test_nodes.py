@@ -155,12 +155,12 @@ def test_a_known_task_takes_what_its_profile_says(case: Case) -> None:
     assert large["load_disk"] == pytest.approx(1e7 / 2e8 / 2 / 2)
     assert math.isnan(large["load_nic_down"])
     assert (large["exposed_tasks"], large["exposed_cpu_share"]) == (0.5, pytest.approx(0.05))
-    assert large["known_pods_share"] == 1.0
+    assert (large["known_pods_share"], large["other_cpu_share"]) == (1.0, 0.0)
     case.bind("stranger", "large")
     large = case.node("large")
     assert large["load_cpu"] == pytest.approx(3.0 / 10.0)  # of a stranger the request
     assert large["load_dram"] == pytest.approx(0.1)
-    assert large["known_pods_share"] == 0.5
+    assert (large["known_pods_share"], large["other_cpu_share"]) == (0.5, 0.25)
 
 
 def test_what_is_known_of_a_pod_comes_and_goes_with_the_view(case: Case) -> None:

@@ -128,6 +128,12 @@ NODE: Final = Table(
             "cluster state, running tasks",
             can_miss=True,
         ),
+        share(
+            "other_cpu_share",
+            "share of the allocatable cores that the other pods request, DaemonSets' among them",
+            "cluster state, running tasks",
+            can_miss=True,
+        ),
         *(
             share(
                 name,

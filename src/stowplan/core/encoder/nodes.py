@@ -27,7 +27,14 @@ from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.gpu_rooms import GpuRooms
 from stowplan.core.encoder.node_columns import LOADS, READINGS, RESIDUALS
-from stowplan.core.encoder.occupants import EXPOSED, EXPOSED_CORES, KNOWN, OCCUPANT_COLUMNS, Occupants
+from stowplan.core.encoder.occupants import (
+    EXPOSED,
+    EXPOSED_CORES,
+    KNOWN,
+    OCCUPANT_COLUMNS,
+    OTHER_CORES,
+    Occupants,
+)
 from stowplan.core.encoder.scoring import RowScorer
 from stowplan.core.encoder.tasks import gpus_requested
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
@@ -69,7 +76,7 @@ _MEASURED: Final = np.array([_AT[reading] for reading, _ in RESIDUALS.values()])
 _DISK_RESIDUAL: Final = [reading for reading, _ in RESIDUALS.values()].index("storage_bytes_per_s")
 _FREE_GPU, _FREE_CORES, _FREE_MEMORY = _AT["free_gpu_share"], _AT["free_cpu_cores"], _AT["free_memory_bytes"]
 _FREE_TOGETHER: Final = _AT["free_gpus_together"]
-_PODS, _KNOWN_PODS = _AT["pods"], _AT["known_pods_share"]
+_PODS, _KNOWN_PODS, _OTHER_CPU = _AT["pods"], _AT["known_pods_share"], _AT["other_cpu_share"]
 _COUNTED: Final = slice(CPU_COLUMN, PODS_COLUMN + 1)  # cores, memory, pods: the first columns of every state
 
 
@@ -299,6 +306,8 @@ class NodeRows:
         raw[:, _EXPOSED_AT.stop - 1] /= capacity[:, Resource.CPU]
         pods = raw[:, _PODS]
         np.divide(sums[:, KNOWN], pods, out=raw[:, _KNOWN_PODS], where=pods > 0.0)
+        cores = self.state.allocatable[rows, CPU_COLUMN] / 1000.0
+        np.divide(sums[:, OTHER_CORES], cores, out=raw[:, _OTHER_CPU], where=cores > 0.0)
 
 
 def _fill_residuals(raw: Doubles, capacity: Doubles) -> None:
