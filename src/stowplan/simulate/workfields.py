@@ -11,13 +11,17 @@ Phase by phase it is the physical profile itself (`core.domain.work`)::
       phases:
         - {duration: 60s, cores: 1, dram: 4Gi, latencyShare: 0.3}
         - {duration: 20s, cores: 0.1, diskWrite: 100Mi}
+
+and, for a worker of a training gang, what it does over and over::
+
+      training: {steps: 1000, compute: 300ms, gradients: 440M, overlap: 2.1}
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from stowplan.core.domain import Phase, WorkProfile
+from stowplan.core.domain import Phase, Training, WorkProfile
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.simulate.fields import (
     MOST_BYTES,
@@ -49,8 +53,17 @@ class PhaseFields(Strict):
     latency_share: float = 0.0
 
 
+class TrainingFields(Strict):
+    """A training job, as each worker of its gang does it."""
+
+    steps: float
+    compute: Quantity
+    gradients: Quantity
+    overlap: float = 1.0
+
+
 class WorkFields(Strict):
-    """Either `runtime` with totals, or `phases`."""
+    """Either `runtime` with totals, or `phases`; with phases also what the task trains."""
 
     runtime: Quantity | None = None
     cores: Quantity | None = None
@@ -59,6 +72,7 @@ class WorkFields(Strict):
     memory: Quantity = 0
     cache: Quantity | None = None
     phases: list[PhaseFields] | None = None
+    training: TrainingFields | None = None
     machine_factors: dict[str, float] = msgspec.field(default_factory=dict[str, float])
 
 
@@ -102,11 +116,11 @@ def work_of(
                 memory_limit_bytes=memory_limit_bytes,
                 cpu_limit_cores=cpu_limit_cores,
                 machine_factors=factors,
+                training=_training(fields.training, f"{where}.training"),
             )
         if fields.runtime is None:
             raise InvalidFile(f"{where}: gives neither runtime nor phases; say how long the task takes alone")
-        if fields.cache is not None:
-            raise InvalidFile(f"{where}.cache: follows from read and written; give it with phases only")
+        _refuse_with_runtime(fields, where)
         cores, read, written = totals
         usage = Usage(
             runtime_s=seconds(fields.runtime, f"{where}.runtime"),
@@ -125,6 +139,24 @@ def work_of(
         if str(error).startswith(where):
             raise
         raise InvalidFile(f"{where}: {error}") from None
+
+
+def _refuse_with_runtime(fields: WorkFields, where: str) -> None:
+    if fields.cache is not None:
+        raise InvalidFile(f"{where}.cache: follows from read and written; give it with phases only")
+    if fields.training is not None:
+        raise InvalidFile(f"{where}.training: goes with phases; say by them what a worker needs")
+
+
+def _training(fields: TrainingFields | None, where: str) -> Training | None:
+    if fields is None:
+        return None
+    return Training(
+        steps=fields.steps,
+        compute_s=seconds(fields.compute, f"{where}.compute"),
+        gradient_bytes=amount(fields.gradients, f"{where}.gradients", most=MOST_BYTES),
+        overlap=fields.overlap,
+    )
 
 
 def _phase(fields: PhaseFields, where: str) -> Phase:

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from stowplan.core.domain import (
+    Gang,
     GpuRequest,
     Operator,
     Requirement,
     TaintEffect,
     Toleration,
     TolerationOperator,
+    Training,
 )
 from stowplan.errors import InvalidFile, InvalidInput, InvalidQuantity, InvalidWorkflow
 from stowplan.simulate.clusters import load_cluster
@@ -315,3 +317,34 @@ def test_wrong_version_kind_and_number_of_documents(tmp_path: Path) -> None:
     path.write_text(document + "---\n" + document)
     with pytest.raises(InvalidFile, match="holds 2 documents; put one workload in a file"):
         load_workload(path)
+
+
+TRAINS = (
+    "work: {phases: [{duration: 40s}], training: {steps: 100, compute: 300ms, gradients: 440M, overlap: 2}}"
+)
+
+
+def test_workers_of_a_training_gang(tmp_path: Path) -> None:
+    tasks = f"[{{name: w, count: 3, gang: g, {TRAINS}}}, {{name: chief, gang: g, {TRAINS}}}]"
+    file = workload_file(tmp_path, f"  workflows: [{{name: f, tasks: {tasks}}}]\n")
+    made = load_workload(file).submissions[0].workflow.tasks
+    assert [task.name for task in made] == ["w-0", "w-1", "w-2", "chief"]
+    assert {task.gang for task in made} == {Gang("g", 4)}
+    assert made[0].work.training == Training(steps=100, compute_s=0.3, gradient_bytes=440e6, overlap=2.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (TRAINS, "'b' trains but is of no gang"),
+        (
+            "gang: g, work: {runtime: 1, training: {steps: 1, compute: 1s, gradients: 1}}",
+            "training: goes with",
+        ),
+        (f"gang: g, {TRAINS.replace('steps: 100', 'steps: 0')}", "steps"),
+        (f"gang: g, {TRAINS.replace('overlap: 2', 'overlap: 0.5')}", "overlap is 0.5"),
+    ],
+)
+def test_training_that_cannot_be_is_refused(tmp_path: Path, fields: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        load_workload(task_file(tmp_path, fields))

@@ -59,9 +59,9 @@ class Workflow:
     """A named DAG of tasks. `edges` are (parent, child) task names.
 
     Raises:
-        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, a cycle, or
-            a gang of another size than it says, or whose tasks wait for different ones; the message names
-            them.
+        InvalidWorkflow: no tasks, a duplicate task, an edge to an unknown task, a duplicate edge, a cycle, a
+            gang of another size than it says, or whose tasks wait for different ones, or a task that trains
+            but is of no gang; the message names them.
     """
 
     name: str
@@ -112,6 +112,11 @@ class Workflow:
         for index, task in enumerate(self.tasks):
             if task.gang is not None:
                 members.setdefault(task.gang, []).append(index)
+            elif task.work.training is not None:
+                raise InvalidWorkflow(
+                    f"workflow {self.name!r}: task {task.name!r} trains but is of no gang; name one, of "
+                    "size 1 if it trains alone"
+                )
         for gang, found in members.items():
             if len(found) != gang.size:
                 raise InvalidWorkflow(

@@ -7,7 +7,8 @@ the field by its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, ParamSpec, TypeVar
@@ -17,6 +18,7 @@ import msgspec
 from stowplan.core.domain import (
     CPU,
     MEMORY,
+    Gang,
     GpuRequest,
     Operator,
     PodShape,
@@ -75,6 +77,7 @@ class _Task(Strict):
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict[str, Quantity])
     limits: dict[str, Quantity] = msgspec.field(default_factory=dict[str, Quantity])
     gpu: _Gpu | None = None
+    gang: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     node_selector: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     tolerations: tuple[_Toleration, ...] = ()
@@ -177,6 +180,7 @@ def _workflow(fields: _Workflow, tasks: list[_Task], where: str) -> Workflow:
         raise InvalidFile(f"{where}.tasks: are more than {_MOST_TASKS} in all; lower the counts")
     names_of: dict[str, list[str]] = {}
     built: list[Task] = []
+    gang_of = _gangs(tasks)
     for index, task in enumerate(tasks):
         at = f"{where}.tasks[{index}]"
         if task.count < 1:
@@ -185,7 +189,7 @@ def _workflow(fields: _Workflow, tasks: list[_Task], where: str) -> Workflow:
             raise InvalidWorkflow(f"{at}: task {task.name!r} occurs twice; names must be unique")
         names = [task.name] if task.count == 1 else [f"{task.name}-{number}" for number in range(task.count)]
         names_of[task.name] = names
-        model = _within(at, _task, task, at)
+        model = replace(_within(at, _task, task, at), gang=gang_of[task.gang])
         built += (replace(model, name=name) for name in names)
     edges: list[tuple[str, str]] = []
     for index, task in enumerate(tasks):
@@ -197,6 +201,14 @@ def _workflow(fields: _Workflow, tasks: list[_Task], where: str) -> Workflow:
                 )
             edges += ((above, below) for above in names_of[parent] for below in names_of[task.name])
     return _within(where, Workflow, fields.name, tuple(built), tuple(edges), fields.family)
+
+
+def _gangs(tasks: Sequence[_Task]) -> dict[str, Gang | None]:
+    """Return the gang by each name that tasks give, with as many tasks as name it; none by the empty one."""
+    sizes = Counter[str]()
+    for task in tasks:
+        sizes[task.gang] += task.count
+    return {name: Gang(name, max(size, 1)) if name else None for name, size in sizes.items()}
 
 
 def _task(fields: _Task, where: str) -> Task:
