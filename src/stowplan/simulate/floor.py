@@ -55,7 +55,7 @@ class Floor:
         self._start_interval_s = options.pod_start_interval_s
         self._free_to_start_s: list[float] = [-math.inf] * len(site.nodes)
         self._last_attempt = [-1] * len(book.tasks)
-        self.gangs = Gangs(site.kernel, site.machines)
+        self.gangs = Gangs(site.kernel, site.machines, contention=site.contention)
         self._muster = Muster(cluster, site, self.gangs)
         works = [(task.work, gpu_share(task)) for task in book.tasks]
         distinct = list(dict.fromkeys(works))

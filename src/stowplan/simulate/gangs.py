@@ -66,6 +66,7 @@ class _Tables:
     """The open runs as arrays: R runs with M workers, that have F flows in the kernel."""
 
     rings: Rings
+    link_of: NDArray[np.int64]  # (L,) in the kernel, by the rings' links
     is_near: NDArray[np.bool_]  # (R,) within a node
     ideal_s: NDArray[np.float64]  # (R,)
     ids: NDArray[np.int64]  # (M,) in the kernel
@@ -83,8 +84,9 @@ class Gangs:
         runs: every training gang that was placed, in order.
     """
 
-    def __init__(self, kernel: FluidKernel, machines: Machines) -> None:
-        """Begin with none, on the machines that `kernel` runs."""
+    def __init__(self, kernel: FluidKernel, machines: Machines, *, contention: bool) -> None:
+        """Begin with none, on the machines that `kernel` runs; without contention no ring meets another."""
+        self._contention = contention
         self.runs: list[TrainingRun] = []
         self._kernel = kernel
         self._first_own_link = machines.nodes.nic_up_link(0)
@@ -142,13 +144,14 @@ class Gangs:
             return
         self.account()
         if self._tables is None:
-            self._tables = _gathered(self._open)
+            self._tables = _gathered(self._open, contention=self._contention)
         tables, kernel = self._tables, self._kernel
         usage, capacity = kernel.link_use()
         own = kernel.rate(tables.ids)[tables.flow_worker] * tables.flow_bytes
         others = usage - np.bincount(tables.flow_link, own, usage.shape[0])
         others[~(others > _DUST * capacity)] = 0.0
-        steps_per_s, reduce_s, decides = step_rates(tables.rings, capacity, others)
+        links = tables.link_of
+        steps_per_s, reduce_s, decides = step_rates(tables.rings, capacity[links], others[links])
         pace = np.maximum(tables.ideal_s * steps_per_s, _LEAST_PACE)[tables.run] / tables.speed
         cause = self._causes(decides, tables)[tables.run]
         kernel.set_pace(tables.ids, pace, cause)
@@ -167,12 +170,13 @@ class Gangs:
 
     def _causes(self, decides: NDArray[np.int64], tables: _Tables) -> NDArray[np.int64]:
         """Return what a run loses by its reductions to, (R,): the network, or PCIe inside a node."""
-        inside = np.isin(decides, self._interconnects) | ((decides < 0) & tables.is_near)
-        own_links = (decides >= self._first_own_link) & tables.is_near
+        links = np.append(tables.link_of, -1)[decides]
+        inside = np.isin(links, self._interconnects) | ((links < 0) & tables.is_near)
+        own_links = (links >= self._first_own_link) & tables.is_near
         return np.where(inside | own_links, int(Cause.PCIE), int(Cause.NETWORK))
 
 
-def _gathered(runs: Sequence[TrainingRun]) -> _Tables:
+def _gathered(runs: Sequence[TrainingRun], *, contention: bool) -> _Tables:
     rings = [run.ring for run in runs]
     workers = [(index, place) for index, run in enumerate(runs) for place in range(len(run.kernel_ids))]
     flows = [
@@ -181,6 +185,10 @@ def _gathered(runs: Sequence[TrainingRun]) -> _Tables:
         for link, amount in runs[index].flows[place]
     ]
     loads = [(index, link) for index, ring in enumerate(rings) for link in ring.links]
+    loaded = np.array([link for _, link in loads], dtype=np.int64)
+    link_of, shared = (
+        np.unique(loaded, return_inverse=True) if contention else (loaded, np.arange(loaded.size))
+    )
     return _Tables(
         rings=Rings(
             compute_s=np.array([run.training.compute_s / min(run.speeds) for run in runs]),
@@ -189,8 +197,9 @@ def _gathered(runs: Sequence[TrainingRun]) -> _Tables:
             ring_bytes=np.array([ring.bytes_per_step for ring in rings]),
             own_bytes_per_s=np.array([ring.own_bytes_per_s for ring in rings]),
             ring=np.array([index for index, _ in loads], dtype=np.int64),
-            link=np.array([link for _, link in loads], dtype=np.int64),
+            link=shared.astype(np.int64),
         ),
+        link_of=link_of,
         is_near=np.array([ring.distance <= LinkClass.SAME_NODE for ring in rings]),
         ideal_s=np.array([run.ideal_s for run in runs]),
         ids=np.array([runs[index].kernel_ids[place] for index, place in workers], dtype=np.int64),

@@ -51,10 +51,12 @@ class Site:
     Attributes:
         node_of_row: int64 (state capacity,); node index on each row of the state, −1: none.
         conditions: one per node.
+        contention: whether tasks slow each other down.
     """
 
     def __init__(self, cluster: Cluster, laws: PhysicsLaws, *, contention: bool) -> None:
         """Build both sides."""
+        self.contention = contention
         self.nodes = cluster.nodes
         self.machines = Machines.of(cluster)
         self.state = ClusterState()

@@ -70,8 +70,11 @@ def run(
     *jobs: Workflow,
     faults: FaultPlan = NO_FAULTS,
     options: SimulationOptions = CHECKED,
+    contention: bool = True,
 ) -> RunResult:
-    return Simulation(machine_set, workload(*jobs), "gangs", seed=0, faults=faults, options=options).run()
+    return Simulation(
+        machine_set, workload(*jobs), "gangs", seed=0, faults=faults, options=options, contention=contention
+    ).run()
 
 
 def steps(result: RunResult) -> list[tuple[str, float, float]]:
@@ -118,6 +121,14 @@ def test_two_gangs_on_one_interconnect_meet_as_often_as_they_reduce() -> None:
     duty = (math.sqrt(17.0) - 1.0) / 4.0
     reduce_s = 2.0 * (1.0 + duty)
     assert steps(result) == [("same_node", pytest.approx(reduce_s), pytest.approx(1.0 + reduce_s))] * 2
+
+
+def test_without_contention_no_ring_meets_another() -> None:
+    fabric = replace(FABRIC, same_node=Link(1e6, 1e-12), node_interconnect_bytes_per_s=50.0)
+    result = run(
+        machines(machine("n0", roots="abcd"), fabric=fabric), job("v", 2), job("w", 2), contention=False
+    )
+    assert steps(result) == [("same_node", pytest.approx(2.0), pytest.approx(3.0))] * 2
 
 
 def test_what_a_stream_takes_of_a_link_is_not_there_for_the_ring() -> None:
