@@ -34,9 +34,9 @@ from stowplan.simulate.simulator import Simulation
 from stowplan.simulate.workloads import Workload
 
 SEEDS = range(10)
-OURS, PEER = "bid-price", "kube-scheduler"
-OTHERS = ("fgd",)
-OTHER_PEAKS = (0.9, 1.1)
+OURS, PEER = "rare-nodes", "kube-scheduler"
+OTHERS = ("fgd", "bid-price")
+OTHER_PEAKS = (0.9, 0.95, 1.1)
 """Other shares of the GPUs that are asked for at the end of the burst."""
 
 

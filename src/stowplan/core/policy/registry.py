@@ -19,6 +19,7 @@ from stowplan.core.policy.nodes.gpus import GpuClustering, GpuPacking
 from stowplan.core.policy.nodes.measured import MeasuredDuration
 from stowplan.core.policy.nodes.packing import Alignment, BestFit, DotProduct
 from stowplan.core.policy.nodes.predicted import PredictedDuration
+from stowplan.core.policy.nodes.rare_nodes import RareNodes
 from stowplan.core.policy.nodes.simple import RandomNode, RoundRobin
 from stowplan.core.policy.orders import (
     CombinedRank,
@@ -122,6 +123,10 @@ def _gangs(*, root_complexes: bool = True, network: bool = True, patience_s: flo
     return ListPolicy("gangs", by_arrival, places)
 
 
+def _rare_nodes(*, workload: Mapping[PodShape, float] | None = None) -> Policy:
+    return ListPolicy("rare-nodes", by_arrival, RareNodes(workload=workload))
+
+
 def _gpu_packing() -> Policy:
     return ListPolicy("gpu-packing", by_arrival, GpuPacking())
 
@@ -203,6 +208,7 @@ _POLICIES: dict[str, _Entry] = {
     "dot-product": _Entry("node with the smallest product of demand and what is left", _dot_product),
     "fgd": _Entry("least growth of GPU fragmentation (Weng 2023)", _fgd),
     "bid-price": _Entry("where the pods to come could have used the GPU least", _bid_price),
+    "rare-nodes": _Entry("as bid-price, and away from nodes that some pods must have", _rare_nodes),
     "gangs": _Entry(
         "training gangs together: in a root complex, node, rack or zone as one takes them", _gangs
     ),

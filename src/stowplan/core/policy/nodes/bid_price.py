@@ -72,8 +72,12 @@ class BidPrice(RowwiseRule):
         if is_new:
             self._outlook, self._prices, self._last_prices = None, None, {}
         if pods is not None:
-            self._outlook, self._prices = Outlook.of(pods), None
-            self.forget_scores()
+            self.expect(pods)
+
+    def expect(self, pods: Mapping[PodShape, float]) -> None:
+        """Take the pods to come to be like these, so many of each shape."""
+        self._outlook, self._prices = Outlook.of(pods), None
+        self.forget_scores()
 
     def key_of(self, shape: PodShape) -> Hashable:
         """Only CPU, memory and the size of the GPU request matter."""
@@ -89,7 +93,7 @@ class BidPrice(RowwiseRule):
 
     def score_rows(self, shape: PodShape, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the negative cost per row, in whole thousandths of a GPU."""
-        return -np.round(sum(self._costs(shape, rows).values(), np.zeros(rows.size, dtype=np.float64)))
+        return -np.round(sum(self.costs(shape, rows).values(), np.zeros(rows.size, dtype=np.float64)))
 
     def choose_gpus(self, task: PendingTask, row: int) -> tuple[int, ...] | None:
         """Return the GPUs where shares cost least; whole GPUs are left to the decoder."""
@@ -102,10 +106,10 @@ class BidPrice(RowwiseRule):
 
     def contributions(self, task: PendingTask, row: int) -> Mapping[str, float]:
         """Return the parts of the cost, as they lower the score."""
-        costs = self._costs(task.task.shape, np.array([row], dtype=np.intp))
+        costs = self.costs(task.task.shape, np.array([row], dtype=np.intp))
         return {name: -float(cost[0]) for name, cost in costs.items()}
 
-    def _costs(self, shape: PodShape, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    def costs(self, shape: PodShape, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
         """Return what placing `shape` costs on each of `rows`, part by part; none while nothing is known."""
         if self._outlook is None or self._prices is None:
             return {}
