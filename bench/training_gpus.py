@@ -3,7 +3,8 @@
 What is submitted and on which machines is in `bench/training`, committed before any rule was tried on it. The
 baseline is kube-scheduler as it comes: its default score plugins, gangs whole or not at all (KEP-4671, beta
 in 1.37) and on each node the GPUs that NVIDIA's device plugin prefers, those of one root complex when enough
-are free there (`core.decoder.gpus`). It is not told by affinity that workers belong together, as users could.
+are free there (`core.decoder.gpus`). Nothing tells it that workers belong together, unless users write pod
+affinity: that is measured too, and `gangs` beside it.
 
 Each awareness of `gangs` is measured alone and with the other, on the same submissions at the same times. Of
 a job that ran under both, the time of a step and of the reduction in it are compared; the geometric mean over
@@ -20,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from bench.harness import Row, median_ci95
-from bench.training.scenario import cluster, workload
+from bench.training.scenario import cluster, with_affinity, workload
 from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.core.physics.network import overlapped_time_s, ring_time_s
 from stowplan.core.physics.vocabulary import LinkClass
@@ -35,6 +36,7 @@ PATIENCE: Final = ("patience_s", 600.0)
 """Chosen on seeds 101 to 103 among 0, 600 and 1,800 seconds."""
 SPREAD: Final = RuleTable(spread_factor=0.4)
 BASELINE: Final = "kube-scheduler"
+AFFINITY: Final = "affinity"
 COMPARED: Final = {
     "step_s": ("step", "time of a step"),
     "reduce_s": ("all-reduce", "time of an all-reduce"),
@@ -54,10 +56,12 @@ class Variant:
     policy: str
     options: tuple[tuple[str, object], ...] = ()
     rules: RuleTable = NO_RULES
+    is_with_affinity: bool = False
 
 
 VARIANTS: Final = (
     Variant(BASELINE, "kube-scheduler", "kube-scheduler"),
+    Variant(AFFINITY, "kube-scheduler, affinity written", "kube-scheduler", is_with_affinity=True),
     Variant("root-complexes", "root complexes alone", "gangs", (("network", False), PATIENCE), SPREAD),
     Variant("network", "network alone", "gangs", (("root_complexes", False), PATIENCE)),
     Variant("gangs", "both", "gangs", (PATIENCE,), SPREAD),
@@ -82,7 +86,8 @@ class Outcome:
 def simulate(load: Workload, variant: Variant, seed: int) -> Outcome:
     """Run the load once to its end."""
     policy = make_policy(variant.policy, **dict(variant.options))
-    simulation = Simulation(cluster(), load, policy, seed=seed, rules=variant.rules)
+    submitted = with_affinity(load) if variant.is_with_affinity else load
+    simulation = Simulation(cluster(), submitted, policy, seed=seed, rules=variant.rules)
     result: RunResult = simulation.run()
     last_s = max(submission.time_s for submission in simulation.workload.submissions)
     gpu = result.usage.filter(
@@ -119,20 +124,24 @@ def rows_of(runs: dict[str, list[Outcome]]) -> list[Row]:
     def add(name: str, what: str, samples: Sequence[float]) -> None:
         rows.append(Row.of(median_ci95(samples), name=f"training-gpus/{name}", what=what, unit="%"))
 
-    base = runs[BASELINE]
     for variant in VARIANTS:
         mine, name = runs[variant.name], variant.name
         add(f"{name}-computing", f"{variant.what}: GPUs that compute", [100 * one.computing for one in mine])
         add(f"{name}-held", f"{variant.what}: GPUs that are held", [100 * one.held for one in mine])
-        if name == BASELINE:
-            continue
-        for key, what in COMPARED.items():
-            times = [(getattr(one, key), getattr(other, key)) for one, other in zip(mine, base, strict=True)]
-            add(
-                f"{name}-{what[0]}",
-                f"{variant.what}: {what[1]}, lower than under kube-scheduler",
-                [lower(one, other) for one, other in times],
-            )
+        for against, peer in ((BASELINE, "as it comes"), (AFFINITY, "with affinity")):
+            if name in (BASELINE, against) or (against == AFFINITY and name != "gangs"):
+                continue
+            over = "" if against == BASELINE else f"-over-{against}"
+            for key, what in COMPARED.items():
+                times = [
+                    (getattr(one, key), getattr(other, key))
+                    for one, other in zip(mine, runs[against], strict=True)
+                ]
+                add(
+                    f"{name}-{what[0]}{over}",
+                    f"{variant.what}: {what[1]}, lower than under kube-scheduler {peer}",
+                    [lower(one, other) for one, other in times],
+                )
     return rows
 
 

@@ -17,6 +17,7 @@ root complex, so that a queue builds up and what is idle is the scheduler's doin
 """
 
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -24,13 +25,21 @@ from typing import Final
 import numpy as np
 
 from stowplan.core.domain import (
+    HOSTNAME_LABEL,
+    RACK_LABEL,
+    ZONE_LABEL,
     Gang,
     GpuRequest,
+    LabelSelector,
+    Operator,
     Phase,
+    PodAffinityTerm,
     PodShape,
+    Requirement,
     Resources,
     Task,
     Training,
+    WeightedPodAffinityTerm,
     Workflow,
     WorkProfile,
 )
@@ -107,6 +116,32 @@ def workload() -> Workload:
         source="Sia",
         arrivals=Poisson(MEAN_GAP_S),
     )
+
+
+def with_affinity(load: Workload) -> Workload:
+    """The load as users submit it who know pod affinity: workers prefer the node, rack and zone of others.
+
+    The weights fall with every level, so that the nearest counts most.
+    """
+    return replace(load, submissions=tuple(map(_with_affinity, load.submissions)))
+
+
+def _with_affinity(submission: Submission) -> Submission:
+    workflow = submission.workflow
+    selector = LabelSelector((Requirement("job", Operator.IN, (workflow.name,)),))
+    preferred = tuple(
+        WeightedPodAffinityTerm(weight, PodAffinityTerm(key, selector))
+        for key, weight in ((HOSTNAME_LABEL, 100), (RACK_LABEL, 50), (ZONE_LABEL, 25))
+    )
+    tasks = tuple(
+        task
+        if task.gang is None
+        else replace(
+            task, shape=replace(task.shape, labels=(("job", workflow.name),), preferred_affinity=preferred)
+        )
+        for task in workflow.tasks
+    )
+    return replace(submission, workflow=replace(workflow, tasks=tasks))
 
 
 def training(model: str, gpus: int, seconds: float) -> tuple[Training, float]:
