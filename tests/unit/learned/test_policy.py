@@ -304,7 +304,7 @@ def test_what_is_unlike_training_goes_to_the_fallback(release: Release) -> None:
     assert re.match(r"\d+ of \d+ known columns are at least 5 deviations from what the model was", reason)
     assert "(task." in reason
     plan = trained_elsewhere(release, 0.05).plan(view_of(cluster(node("a")), pending))
-    assert list(plan.order) == [0, 1]
+    assert sorted(plan.order) == [0, 1]  # the network, whose weights are random, planned
 
 
 def test_a_network_that_gives_no_numbers_goes_to_the_fallback(
