@@ -20,8 +20,7 @@ from stowplan.core.encoder import SCHEMA, Encoded, Encoder
 from stowplan.core.policy import CycleView
 from stowplan.core.semantics import FrozenStatistics
 from stowplan.errors import InvalidInput
-from stowplan.learn.episodes import Reward, simulation_of, stays_of
-from stowplan.learn.returns import costs
+from stowplan.learn.episodes import Reward, mean_costs, simulation_of, stays_of
 from stowplan.learn.scenarios import Ranges, Split, draw_scenario, load_recordings
 from stowplan.simulate.simulator import Simulation
 
@@ -36,32 +35,32 @@ class ClusterEnvironment(gymnasium.Env[Observation, dict[str, NDArray[np.float32
 
     **Observation**, a dictionary; G and N are the most groups and nodes, what is not there is 0:
 
-    | key | shape | dtype | what |
-    |---|---|---|---|
-    | task_features | (G, FT) | float32 | standard scores and masks of groups of equal tasks (docs/ENCODER.md)
-    | | position | (G, 4) | float32 | order, depth, parents, share of the longest way to an exit | |
-    order_prior | (G,) | float32 | −log of the workflow's remaining expected seconds | | cluster_features |
-    (FC,) | float32 | standard scores and masks of the cluster | | node_features | (N, FN) | float32 | the
-    same of nodes | | log_factor | (G, N) | float32 | log of the time factor of the group's work on the node's
-    machine type | | is_group | (G,) | int8 | 1 where there is a group | | is_feasible | (G, N) | int8 | 1
-    where a task of the group could be placed as the cycle begins |
+    * `task_features` (G, FT) float32: standard scores and masks of groups of equal tasks (docs/ENCODER.md)
+    * `position` (G, 4) float32: order, depth, parents, share of the longest way to an exit
+    * `order_prior` (G,) float32: −log of the workflow's remaining expected seconds
+    * `cluster_features` (FC,) float32: standard scores and masks of the cluster
+    * `node_features` (N, FN) float32: the same of nodes
+    * `log_factor` (G, N) float32: log of the time factor of the group's work on the node's machine type
+    * `is_group` (G,) int8: 1 where there is a group
+    * `is_feasible` (G, N) int8: 1 where a task of the group could be placed as the cycle begins
 
-    **Action**, a dictionary of numbers in [−1, 1]: `order` (G,), groups with more go first; `node` (G, N),
-    the feasible node with most is taken, looked up again for each task as nodes fill up; `wait` (G,), a group
-    waits whose number is greater than that of every feasible node. Every action is legal: constraints are the
-    decoder's.
+    **Action**, a dictionary of numbers in [−1, 1]: `order` (G,), groups with more go first; `node` (G,
+    N), the feasible node with most is taken, looked up again for each task as nodes fill up; `wait` (G,),
+    a group waits whose number is greater than that of every feasible node, unless nothing runs. Every
+    action is legal: constraints are the decoder's.
 
-    **Reward**: minus the integral, over the time until the next cycle, of the number of unfinished workflows,
-    each weighing more with its age; in units of the scenario's mean critical path (`returns`). Its sum over
-    an episode is minus Σ C + w C² / 2 over the completion times C.
+    **Reward**: minus the integral, over the time until the next cycle, of the number of unfinished
+    workflows, each weighing more with its age, over the number of all; in units of the scenario's mean
+    critical path (`returns`). Its sum over an episode is minus the mean of C + w C² / 2 over the
+    completion times C, counted from the first cycle on.
 
-    **End**: `terminated` when every task has come to its end. `truncated` at the scenario's horizon, 20 times
-    the time
-    that its work needs: what is left is not worth 0 then. The last observation is that of the last cycle.
+    **End**: `terminated` when every task has come to its end. `truncated` at the scenario's horizon, 20
+    times the time that its work needs: what is left is not worth 0 then. The last observation is of no
+    cycle.
 
-    **Reset**: `seed` draws the scenarios of this environment from then on; `options={"number": n}` asks for
-    the n-th of its split instead of one drawn. `info` says number, time (`now_s`) and, at the end, the mean
-    `completion_s`.
+    **Reset**: `seed` draws the scenarios of this environment from then on; `options={"number": n}` asks
+    for the n-th of its split instead of one drawn. `info` says number, time (`now_s`) and, at the end,
+    the mean `completion_s`.
     """
 
     def __init__(  # noqa: PLR0913  (each is one aspect of the environment)
@@ -168,8 +167,7 @@ class ClusterEnvironment(gymnasium.Env[Observation, dict[str, NDArray[np.float32
         simulation.decide()
         self._go_on(simulation)
         edges_s = np.array([began_s, simulation.now_s])
-        weight = self._reward.tail_weight
-        cost = costs(stays_of(simulation), edges_s, tail_weight=weight, scale_s=self._scale_s)
+        cost = mean_costs(stays_of(simulation), edges_s, self._reward, self._scale_s)
         is_done = simulation.is_complete
         observation = self._observe(simulation.view)
         return observation, -float(cost[0]), is_done, simulation.is_over and not is_done, self._info()

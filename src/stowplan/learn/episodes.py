@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stowplan.core.policy import Policy
 from stowplan.errors import InvalidInput
@@ -17,8 +18,17 @@ from stowplan.simulate.ledger import AttemptStatus
 from stowplan.simulate.simulator import Simulation
 from stowplan.simulate.statistics import percentile
 
-__all__ = ["BLOCKED_STRETCH", "RecordingPolicy", "Reward", "run_episode", "simulation_of", "stays_of"]
+__all__ = [
+    "BLOCKED_STRETCH",
+    "RecordingPolicy",
+    "Reward",
+    "mean_costs",
+    "run_episode",
+    "simulation_of",
+    "stays_of",
+]
 
+Floats = NDArray[np.float64]
 BLOCKED_STRETCH = 2.0
 """A task is blocked that takes more than this many times its expected duration from ready to done."""
 _LOG_BOUNDS = (-2.0, 5.0)  # of slowdowns: beyond e⁵ something stood still, which is not contention
@@ -84,7 +94,7 @@ def run_episode(scenario: Scenario, policy: RecordingPolicy, reward: Reward) -> 
     stays = stays_of(simulation)
     times_s = np.array(policy.times_s, dtype=np.float64)
     edges_s = np.append(times_s, max(simulation.now_s, float(times_s[-1]) if times_s.size else 0.0))
-    rewards = -costs(stays, edges_s, tail_weight=reward.tail_weight, scale_s=scenario.time_scale_s)
+    rewards = -mean_costs(stays, edges_s, reward, scenario.time_scale_s)
     _tell_outcomes(simulation, policy.cycles)
     spent_s = np.minimum(stays.until_s, simulation.now_s) - stays.from_s
     spent_s = np.maximum(spent_s, 0.0)  # one that had not arrived at the horizon spent nothing
@@ -102,6 +112,12 @@ def run_episode(scenario: Scenario, policy: RecordingPolicy, reward: Reward) -> 
         tasks=len(simulation.floor.ledger),
         illegal=policy.illegal,
     )
+
+
+def mean_costs(stays: Stays, times_s: Floats, reward: Reward, scale_s: float) -> Floats:
+    """Return the cost between consecutive times per workflow, so that large runs weigh as small ones."""
+    found = costs(stays, times_s, tail_weight=reward.tail_weight, scale_s=scale_s)
+    return found / len(stays.from_s)
 
 
 def stays_of(simulation: Simulation) -> Stays:

@@ -1,7 +1,8 @@
 """What the network is to be good at, as losses over a batch: outcomes, a teacher's decisions, values.
 
 Outcomes: the log of a slowdown is taken as normal around what is predicted, with the predicted spread (the
-negative log likelihood, so that the spread is learned too); a task is blocked or not (cross-entropy). A
+negative log likelihood, so that the spread is learned too; beyond three deviations it grows as the distance,
+because a task that stood still must not outweigh all others); a task is blocked or not (cross-entropy). A
 teacher's order is taken as drawn step by step (Plackett–Luce), its choice of a node as drawn from a softmax.
 """
 
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 
+_LARGEST_SURPRISE = 3.0
+
+
 @dataclass(frozen=True, slots=True)
 class OutcomeLoss:
     """Loss of predicted slowdowns over the decisions whose outcome is known.
@@ -54,7 +58,11 @@ def outcome_loss(batch: Batch, said: Said) -> OutcomeLoss:
     log_spread = said.log_spread[is_known]
     if not real.numel():
         return OutcomeLoss(said.log_slowdown.sum() * 0.0, 0.0, 0, 0.0)
-    loss = (0.5 * (error * (-log_spread).exp()).square() + log_spread).mean()
+    surprise = error * (-log_spread).exp()  # in standard deviations
+    loss = (
+        functional.huber_loss(surprise, torch.zeros_like(surprise), delta=_LARGEST_SURPRISE)
+        + log_spread.mean()
+    )
     squares = float(error.detach().square().sum())
     return OutcomeLoss(loss, squares, int(real.numel()), float(real.square().sum()))
 

@@ -93,8 +93,8 @@ class RunRecord:
     Attributes:
         scenario: number of the scenario.
         times_s: float64 (C,); of all cycles that had something to decide, ascending.
-        rewards: float64 (C,); until the next cycle, the last until the end, in units of the scenario's time
-        scale.
+        rewards: float64 (C,); until the next cycle, the last until the end, per workflow, in units of the
+            scenario's time scale.
         lengths: float64 (C,); the same of time.
         values: float64 (C,); what the policy expected, 0 of rules.
         cycles: those that were kept.

@@ -117,5 +117,5 @@ def test_rewards_are_the_completion_times(worker: Worker) -> None:
     assert not record.is_cut_off
     count = len(scenario.workload)
     before_s = sum(max(record.times_s[0] - s.time_s, 0.0) for s in scenario.workload.submissions) / count
-    seen_s = -record.rewards.sum() * scenario.time_scale_s / count  # from the first cycle on
+    seen_s = -record.rewards.sum() * scenario.time_scale_s  # from the first cycle on
     assert_allclose(seen_s + before_s, record.completion_s, rtol=1e-9)
