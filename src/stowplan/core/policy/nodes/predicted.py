@@ -167,7 +167,7 @@ class PredictedDuration(NodeRule):
         stretch = self._estimated_stretch(demand, rows)
         alone_s = self.machines.durations_s(task.task)[rows]
         estimate_s = alone_s * stretch
-        promising = np.argsort(estimate_s, kind="stable")[: self._solved_nodes]
+        promising = _places_of_least(estimate_s, self._solved_nodes)
         if (stretch[promising] > 1.0).any():
             chosen = rows[promising].tolist()
             rates = self._solve(demand, chosen, [self._tasks_on[row] for row in chosen])
@@ -176,12 +176,18 @@ class PredictedDuration(NodeRule):
         return durations_s
 
     def _estimated_stretch(self, demand: TaskDemand, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        use = (self._load[rows] + demand.per_s) / self._capacity[rows]
-        needed = demand.per_s > 0.0
-        stretch = np.maximum(use[:, needed].max(axis=1, initial=0.0), 1.0)
-        load = np.minimum(use[:, Resource.DRAM], 1.0)
-        latency = self._laws.dram_latency_coefficient * load / (self._laws.dram_saturation - load)
-        return stretch * (1.0 + demand.exposed * latency) / demand.quota
+        def use(resource: int) -> NDArray[np.float64]:
+            used = self._load[rows, resource] + demand.per_s[resource]
+            return used / self._capacity[rows, resource]
+
+        stretch = np.ones(rows.size)
+        for resource in np.flatnonzero(demand.per_s > 0.0).tolist():
+            np.maximum(stretch, use(resource), out=stretch)
+        if demand.exposed > 0.0:
+            load = np.minimum(use(Resource.DRAM), 1.0)
+            latency = self._laws.dram_latency_coefficient * load / (self._laws.dram_saturation - load)
+            stretch *= 1.0 + demand.exposed * latency
+        return stretch / demand.quota
 
     def _solve(
         self, demand: TaskDemand, rows: list[int], others: list[list[TaskDemand]]
@@ -219,6 +225,14 @@ def rates_beside(
             batch.exposed[at, place] = one.exposed
             batch.alone[at, place] = one.rate_alone(kind)
     return predicted_rates(batch, laws, tolerance=tolerance)
+
+
+def _places_of_least(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Return the places of the `count` least values, ascending; equal ones in their order."""
+    places: NDArray[np.intp] = np.arange(values.size)
+    if values.size > count:
+        (places,) = np.nonzero(values <= np.partition(values, count - 1)[count - 1])
+    return places[np.argsort(values[places], kind="stable")[:count]]
 
 
 def _is_same(one: Task | None, other: Task | None) -> bool:
