@@ -11,6 +11,7 @@ measurement that was broken off goes on where it stopped. Needs PyTorch (the ext
 (STOWPLAN_DATA); ten to fifteen minutes of processor time.
 """
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -150,7 +151,8 @@ class Judge:
         peer_wrong = [errors(one, truth) for one in peer]
 
         def fewer(seed: int, weights: NDArray[np.float64]) -> float:
-            return 100.0 * (1.0 - float(weights @ wrong[seed]) / float(weights @ peer_wrong[seed]))
+            peer_errors = float(weights @ peer_wrong[seed])
+            return 100.0 * (1.0 - float(weights @ wrong[seed]) / peer_errors) if peer_errors else math.nan
 
         rows = [
             self._row(
