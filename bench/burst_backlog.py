@@ -3,10 +3,14 @@
 What arrives where is said in `bench/burst/scenario.py`, fixed before any policy was tuned on it. Each seed
 draws its pods and their times, and gives every policy the same. Every policy sees what a scheduler can know:
 requests, the run times of earlier pods with such requests, and the pods that it has met. No policy here
-preempts. Ours is `bid-price` as it was made for openb; nothing in it was chosen here. On seeds 100 to 104 we
-tried besides: least GPU time first; pods for several GPUs first; holding those back while what is asked for
-rises towards what there is; keeping for them the nodes most likely to empty. None of these lowered both the
-backlog and the delay.
+preempts. Ours is `rare-nodes`, made for this on seeds 100 to 104, after `bid-price` had run on all seeds; the
+weight was not chosen by result. Tried besides, there: least GPU time first; pods for several GPUs first;
+holding those back while what is asked for rises towards what there is; keeping for them the nodes most likely
+to empty. None of these lowered both the backlog and the delay.
+
+Under kube-scheduler's rules those that wait are mostly pods for 8 GPUs, which hardly ever find a node empty,
+and so leave their room to others. Placing them costs room: where more is asked for than there is, one of them
+more means eight small pods that wait, and the backlog counts pods.
 
 The backlog is the number of pods that wait; the delay of a pod is the time from its creation to its binding,
 or to the end of the observation.
@@ -36,7 +40,7 @@ from stowplan.simulate.workloads import Workload
 SEEDS = range(10)
 OURS, PEER = "rare-nodes", "kube-scheduler"
 OTHERS = ("fgd", "bid-price")
-OTHER_PEAKS = (0.9, 0.95, 1.1)
+OTHER_PEAKS = (0.9, 0.95)
 """Other shares of the GPUs that are asked for at the end of the burst."""
 
 
