@@ -18,11 +18,11 @@ from stowplan.cli.process import run
 
 CONFIG = Path(__file__).resolve().parent.parent / "examples" / "training" / "smoke.yaml"
 MOST_OF_RANDOM = 0.97
-"""Mean completion may be at most this share of random placement's; 0.934 was measured. The rule that the network starts
-from meets it too: what shows that something was learned is the next one."""
+"""Mean completion may be at most this share of random placement's; 0.934 was measured. The rule that the
+network starts from meets it too: what shows that something was learned is the next one."""
 MOST_ERROR = 0.85
-"""Squared error of foreseen log slowdowns may be at most this share of that of foreseeing none, which is where the
-network starts; 0.69 was measured, over the last three iterations, each counted as it is learned from."""
+"""Squared error of foreseen log slowdowns may be at most this share of that of foreseeing none, where the
+network starts; 0.69 was measured over the last three iterations, each counted as it is learned from."""
 
 
 def check(out: Path) -> list[str]:
