@@ -2,9 +2,10 @@
 
 What "blocked" means is in `stowplan.learn.ablations.blocked`. Runs of drawn scenarios of the training
 families teach; runs of scenarios of three other families (nf-core, epigenomics, bwa), on clusters of their
-own, test. Every variant has the same data, batches, optimiser and number of steps, and as many parameters to
-within a per cent (but for the logistic regression, a line for how far one weight for each number goes). Five
-seeds each of first weights and batches; an interval holds what seeds and test workflows do together.
+own, test ("unseen"), and so do other scenarios of the training families ("seen"). Every variant has the same
+data, batches, optimiser and number of steps, and as many parameters to within a per cent (but for the
+logistic regression, a line for how far one weight for each number goes). Five seeds each of first weights and
+batches; an interval holds what seeds and test workflows do together.
 
 A row is one group of a cycle. Runs and fits are kept in the cache under what they depend on, so that a
 measurement that was broken off goes on where it stopped. Needs PyTorch (the extra `learn`) and WfInstances
@@ -13,7 +14,7 @@ measurement that was broken off goes on where it stopped. Needs PyTorch (the ext
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,9 @@ RULES: Final = ("srpt-fastest", "srpt-physics", "kube-scheduler", "random")
 RANGES: Final = Ranges(
     nodes=(6, 16), workflows=(6, 20), most_tasks=600, gpu_share=0.0, load=(0.9, 1.5)
 )  # smaller than those of the training, and loaded enough that tasks wait
-SCENARIOS: Final = {Split.TRAINING: 48, Split.TEST: 24}
+SCENARIOS: Final = {Split.TRAINING: 48, Split.TEST: 24, Split.VALIDATION: 24}
+JUDGED: Final = {"unseen": Split.TEST, "seen": Split.VALIDATION}
+"""Families that nothing was taught on, and other scenarios of the families that were."""
 SURVEYED: Final = 6
 MOST_GROUPS: Final = 64
 KEPT_CYCLES: Final = 200
@@ -134,7 +137,8 @@ def foretold(name: str, seed: int, steps: int, train: Observations, test: Observ
 class Judge:
     """Measures of all variants on the test's groups whose outcome is known."""
 
-    def __init__(self, test: Observations, said: dict[str, list[Logits]], draws: int) -> None:
+    def __init__(self, which: str, test: Observations, said: dict[str, list[Logits]], draws: int) -> None:
+        self._which = which
         self._known = ~np.isnan(test.blocked)
         self._is_blocked = test.blocked[self._known] > 0.5
         self._workflow = test.workflow[self._known]
@@ -182,40 +186,40 @@ class Judge:
         )
         return Row.of(
             Estimate(centre, low, high, seeds),
-            name=f"blocking/{row}",
-            what=f"tasks of unseen families that will be blocked, foretold by {name}: {what}",
+            name=f"blocking/{self._which}-{row}",
+            what=f"tasks of {self._which} families that will be blocked, foretold by {name}: {what}",
             unit=unit,
             note="mean of the seeds; 95 % of draws of seeds and workflows",
         )
 
 
-def base_rows(train: Observations, test: Observations) -> list[Row]:
+def base_rows(train: Observations, tests: Mapping[str, Observations]) -> list[Row]:
     """Return how often tasks are blocked, and how far the best single number goes."""
     rows: list[Row] = []
-    for name, data in (("training", train), ("test", test)):
+    for name, data in {"training": train, **tests}.items():
         known = ~np.isnan(data.blocked)
         rows.append(
             Row.exact(
                 100.0 * float(data.blocked[known].mean()),
                 name=f"blocking/{name}-share",
-                what=f"groups of the {name} families' cycles whose next task is blocked",
+                what=f"{name}: groups of cycles whose next task is blocked",
                 unit="%",
                 note=f"{int(known.sum())} groups, {len(data.groups)} cycles, "
                 f"{len(np.unique(data.workflow))} workflows",
             )
         )
     column, sign = best_column(train)
-    known = ~np.isnan(test.blocked)
-    scores = sign * test.task_features[known, column]
-    rows.append(
-        Row.exact(
-            auroc(scores, test.blocked[known] > 0.5),
-            name="blocking/single-auroc",
-            what="AUROC of the one feature of a task that does best in training",
-            unit="1",
-            note=SCHEMA.task.encoded_names[column],
+    for name, data in tests.items():
+        known = ~np.isnan(data.blocked)
+        rows.append(
+            Row.exact(
+                auroc(sign * data.task_features[known, column], data.blocked[known] > 0.5),
+                name=f"blocking/{name}-single-auroc",
+                what=f"tasks of {name} families: AUROC of the one feature that does best in training",
+                unit="1",
+                note=SCHEMA.task.encoded_names[column],
+            )
         )
-    )
     return rows
 
 
@@ -246,7 +250,16 @@ def run(*, quick: bool) -> list[Row]:
     if not (DATA / "wfinstances").is_dir():
         raise MissingPrerequisite(f"{DATA / 'wfinstances'} is missing; set STOWPLAN_DATA")
     train = observed(Split.TRAINING, 4 if quick else SCENARIOS[Split.TRAINING])
-    test = observed(Split.TEST, 4 if quick else SCENARIOS[Split.TEST])
+    tests = {name: observed(split, 4 if quick else SCENARIOS[split]) for name, split in JUDGED.items()}
     names = (OURS, PEER) if quick else tuple(VARIANTS)
-    said = said_by_all(names, SEEDS[:1] if quick else SEEDS, 20 if quick else STEPS, train, test)
-    return base_rows(train, test) + Judge(test, said, 20 if quick else DRAWS).rows()
+    said = said_by_all(
+        names, SEEDS[:1] if quick else SEEDS, 20 if quick else STEPS, train, joined([*tests.values()])
+    )
+    rows = base_rows(train, tests)
+    begin = 0
+    for which, test in tests.items():
+        part = slice(begin, begin + len(test.blocked))
+        own = {name: [logits[part] for logits in each] for name, each in said.items()}
+        rows += Judge(which, test, own, 20 if quick else DRAWS).rows()
+        begin = part.stop
+    return rows

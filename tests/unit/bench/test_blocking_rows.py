@@ -35,25 +35,27 @@ def rows_of(ours: list[float], peer: list[float], blocked: list[float]) -> dict[
         name: [np.array(logits, dtype=np.float32)] * 2
         for name, logits in zip(NAMES, (ours, peer), strict=True)
     }
-    return {row.name: row for row in Judge(observations(blocked), said, 50).rows()}
+    return {row.name: row for row in Judge("seen", observations(blocked), said, 50).rows()}
 
 
 def test_errors_are_counted_against_the_lstm_and_unknown_outcomes_are_left_out() -> None:
     blocked = [1.0, 1.0, 0.0, 0.0, float("nan")]
     rows = rows_of([1.0, -1.0, -1.0, -1.0, 9.0], [-1.0, -1.0, -1.0, 1.0, 9.0], blocked)
-    assert rows["blocking/transformer-accuracy"].median == pytest.approx(75.0)
-    assert rows["blocking/lstm-accuracy"].median == pytest.approx(25.0)
-    assert rows["blocking/transformer-fewer-errors"].median == pytest.approx(100.0 * (1 - 1 / 3))
-    assert rows["blocking/transformer-auroc"].median == pytest.approx(0.75)
-    assert "blocking/lstm-fewer-errors" not in rows
-    low, high = (getattr(rows["blocking/transformer-accuracy"], f"ci95_{end}") for end in ("low", "high"))
+    assert rows["blocking/seen-transformer-accuracy"].median == pytest.approx(75.0)
+    assert rows["blocking/seen-lstm-accuracy"].median == pytest.approx(25.0)
+    assert rows["blocking/seen-transformer-fewer-errors"].median == pytest.approx(100.0 * (1 - 1 / 3))
+    assert rows["blocking/seen-transformer-auroc"].median == pytest.approx(0.75)
+    assert "blocking/seen-lstm-fewer-errors" not in rows
+    low, high = (
+        getattr(rows["blocking/seen-transformer-accuracy"], f"ci95_{end}") for end in ("low", "high")
+    )
     assert low < 75.0 < high
 
 
 def test_the_best_single_feature_is_found_with_its_sign() -> None:
     data = observations([1.0, 0.0, 1.0, 0.0, float("nan")])
     assert best_column(data) == (1, -1.0)
-    rows = {row.name: row for row in base_rows(data, data)}
-    assert rows["blocking/single-auroc"].median == 1.0
-    assert rows["blocking/single-auroc"].note == SCHEMA.task.encoded_names[1]
-    assert rows["blocking/test-share"].median == pytest.approx(50.0)
+    rows = {row.name: row for row in base_rows(data, {"seen": data})}
+    assert rows["blocking/seen-single-auroc"].median == 1.0
+    assert rows["blocking/seen-single-auroc"].note == SCHEMA.task.encoded_names[1]
+    assert rows["blocking/seen-share"].median == pytest.approx(50.0)
