@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.timeout(400)
 
 STOWPLAN = Path(sys.executable).parent / "stowplan"
-FRAMES = {"tasks", "workflows", "usage", "node_usage", "summary", "comparison"}
+FRAMES = {"tasks", "workflows", "usage", "node_usage", "training", "summary", "comparison"}
 
 
 def stowplan(

@@ -64,6 +64,7 @@ def assert_equal_states(one: ClusterState, other: ClusterState) -> None:
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**20))
 @example(seed=38)  # the largest node goes, and shares of it are other ones
+@example(seed=321)  # what waits asks for a resource that no node has, and look-ahead meets it half-way
 def test_every_recorded_cycle_comes_out_the_same_again(policy: str, seed: int) -> None:
     for written in Drive(seed, policy, measures=reads_nodes(make_policy(policy))).run(12):
         replayed = replay(written.frames, version="1")
@@ -97,10 +98,10 @@ def test_who_decides_by_readings_would_decide_otherwise_without_them() -> None:
     """So the tests above can fail: readings move placements, and the drive has stale and cleared rows."""
     differ = 0
     stale = 0
-    for seed in range(10):
+    for seed in (3, 4, 6, 10, 17, 25):  # of forty; what is there only for seconds moves nothing
         pairs = zip(
-            Drive(seed, "srpt-measured", measures=True).run(12),
-            Drive(seed, "srpt-measured").run(12),
+            Drive(seed, "srpt-measured", measures=True).run(30),
+            Drive(seed, "srpt-measured").run(30),
             strict=True,
         )
         for measured, blind in pairs:

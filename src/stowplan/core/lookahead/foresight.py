@@ -224,6 +224,8 @@ class _Run:
             shape = one.task.task.shape
             if shape not in refused:
                 needs = self._needs(shape)
+                if len(room) < self._free.shape[1]:  # it asks for what no node has, as nobody did before
+                    room = self._free[row].tolist()
                 if needs.allowed[row] and all(room[column] >= amount for column, amount in needs.pairs):
                     self._start(one, row)
                     room = self._free[row].tolist()

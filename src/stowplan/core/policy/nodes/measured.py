@@ -84,7 +84,8 @@ class MeasuredDuration(PredictedDuration):
         """Go on from where a rule had this `memory`."""
         super().recall(memory[:1])
         table = np.array(memory[1:], dtype=np.int64).reshape(-1, 1 + _COLUMNS)
-        self._rows = _unknown(int(table[:, 0].max(initial=-1)) + 1)
+        # No fewer rows than before: a plan that was made already is still asked about all of them.
+        self._rows = _unknown(max(int(table[:, 0].max(initial=-1)) + 1, len(self._rows)))
         self._rows[table[:, 0]] = table[:, 1:]
         self._epoch = -1
 
