@@ -277,7 +277,9 @@ class Drive:
             for key in held:
                 state.apply(PodRemoved(key))
             state.apply(NodeRemoved(node))
-            state.apply(NodeSet(some_node(chance, f"m{chance.integers(100)}")))
+            other = some_node(chance, f"m{chance.integers(100)}")
+            if state.row(other.name) < 0:  # one that is there may have GPUs in use
+                state.apply(NodeSet(other))
 
     def measure(self) -> NodeReadings | None:
         """Measure some nodes, some of them badly, now and then none."""

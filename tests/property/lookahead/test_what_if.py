@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stowplan.core.constraints import CompiledFilters
@@ -36,6 +36,7 @@ def content(state: ClusterState) -> Iterator[object]:
 
 @settings(max_examples=20)
 @given(seed=SEEDS, policy=st.sampled_from(["kube-scheduler", "srpt-physics", "round-robin", "tetris"]))
+@example(seed=556, policy="kube-scheduler")  # a gang that one of two promises is made to is given up
 def test_after_a_what_if_nothing_has_happened(seed: int, policy: str) -> None:
     drive = Drive(seed, "fifo")
     list(drive.run(6))

@@ -80,8 +80,11 @@ def _current(state: ClusterState, item: _Reserved) -> _Reserved:
 
 
 def _promise_again(state: ClusterState, promised: Sequence[tuple[str, list[BoundPod]]]) -> None:
-    """Put promises back that placements took up, all of them, so that their order is the old one."""
-    if all(pod.key in state.nominations for _, pods in promised for pod in pods):
+    """Put promises back that placements took up, all of them, so that their order is the old one.
+
+    A gang that was given up has put its own back already, behind the others.
+    """
+    if [(node, list(pods.values())) for node, pods in state.nominations.on.items()] == promised:
         return
     for _, pods in promised:
         for pod in pods:
