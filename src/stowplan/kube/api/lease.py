@@ -37,6 +37,7 @@ from stowplan.kube.api.resources import LEASES
 __all__ = ["Election", "ElectionHealth", "LeaseSettings", "identity_of"]
 
 JITTER = 0.2  # of the pause between tries, so that instances do not ask in step
+STOPPING_S = 0.1  # what a leader's work gets to end in, within the time for which it may still lead
 
 Json = dict[str, Any]
 
@@ -239,12 +240,14 @@ class Election:
             await asyncio.wait({work, renewing})
             if not work.cancelled():
                 work.result()  # raises what it raised, also while it was being cancelled
+        if not has_ended:
+            self._leads_until_s = float("-inf")  # the moment that is left was for the work to end in
         return has_ended
 
     async def _renew(self) -> None:
-        """Renew while leading; returns at the moment at which this instance no longer leads."""
+        """Renew while leading; returns when the work of a leader has to end."""
         while True:
-            left_s = self._leads_until_s - self._monotonic()
+            left_s = self._works_until_s() - self._monotonic()
             if left_s <= 0.0:
                 return
             await asyncio.sleep(min(self._pause_s(), left_s))
@@ -256,7 +259,7 @@ class Election:
         sent_s = self._monotonic()
         limit_s = self._settings.renew_s / 2.0  # a connection that is dead must not use up all of the time
         if self.is_leader:
-            limit_s = min(limit_s, self._leads_until_s - sent_s)
+            limit_s = min(limit_s, max(0.0, self._works_until_s() - sent_s))
         try:
             async with asyncio.timeout(limit_s):
                 wrote = await self._read_and_write()
@@ -343,6 +346,10 @@ class Election:
         if self._seen is None or not self._seen.holder:
             return float("-inf")
         return self._seen_s + max(float(self._seen.duration_s or 0), self._settings.duration_s)
+
+    def _works_until_s(self) -> float:
+        """When a leader's work has to end; monotonic, a moment before the time to lead is over."""
+        return self._leads_until_s - min(STOPPING_S, self._settings.renew_s / 20.0)
 
     def _is_held(self) -> bool:
         return self._monotonic() < self._held_until_s()
