@@ -25,6 +25,7 @@ from stowplan.core.decoder.explanation import Explanation
 from stowplan.core.decoder.gang_room import PREFERS_TO_WAIT, GangRoom
 from stowplan.core.decoder.gpus import choose_gpus
 from stowplan.core.decoder.outcomes import Infeasible, Placed, Wait
+from stowplan.core.decoder.promises import promise_again, promises
 from stowplan.core.decoder.root_complexes import RootComplexes
 from stowplan.core.domain import (
     BoundPod,
@@ -34,7 +35,6 @@ from stowplan.core.domain import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodBound,
-    PodNominated,
     PodRemoved,
     PodShape,
 )
@@ -234,14 +234,7 @@ class GreedyDecoder:
         self, view: CycleView, plan: Plan, members: Sequence[int], policy_name: str, decoded: Decoded
     ) -> Wait | Infeasible | None:
         """Return None when all have a node, else why one has none; then nothing has changed."""
-        state = self._state
-        keys = {view.pending[member].key for member in members}
-        promised = [
-            (node, pod)
-            for node, pods in state.nominations.on.items()
-            for key, pod in pods.items()
-            if key in keys
-        ]
+        promised = promises(self._state)
         placed: list[tuple[PendingTask, Placed]] = []
         is_whole = False
         outcome: Wait | Infeasible = _NO_REFUSAL
@@ -257,9 +250,7 @@ class GreedyDecoder:
         finally:
             if not is_whole:
                 self.undo(placed[::-1])
-                for node, pod in promised:
-                    if pod.key not in state.nominations:
-                        state.apply(PodNominated(pod, node))
+                promise_again(self._state, promised)
         decoded.placed += placed
         return None
 

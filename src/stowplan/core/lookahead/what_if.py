@@ -12,13 +12,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from stowplan.core.decoder.greedy import Decoded, GreedyDecoder
+from stowplan.core.decoder.promises import promise_again, promises
 from stowplan.core.domain import (
-    BoundPod,
     ClusterState,
-    NominationRemoved,
     PersistentVolume,
     PersistentVolumeClaim,
-    PodNominated,
     PodRemoved,
     StorageSet,
 )
@@ -41,7 +39,7 @@ def decoded(view: CycleView, plan: Plan, name: str) -> Generator[Decoded]:
         raise InternalError("what a plan would come to is asked of a view without constraints")
     state = view.state
     tap, state.tap = state.tap, None
-    promised = [(node, list(pods.values())) for node, pods in state.nominations.on.items()]
+    promised = promises(state)
     reserved: list[tuple[str, _Reserved]] = []
 
     def reserve(key: str, items: Sequence[_Reserved]) -> None:
@@ -67,7 +65,7 @@ def decoded(view: CycleView, plan: Plan, name: str) -> Generator[Decoded]:
                 state.apply(PodRemoved(task.key))
             for _, item in reversed(reserved):
                 state.apply(StorageSet(item))
-            _promise_again(state, promised)
+            promise_again(state, promised)
     finally:
         state.tap = tap
 
@@ -77,19 +75,3 @@ def _current(state: ClusterState, item: _Reserved) -> _Reserved:
     if isinstance(item, PersistentVolume):
         return storage.volumes[item.name]
     return storage.claims[item.namespace, item.name]
-
-
-def _promise_again(state: ClusterState, promised: Sequence[tuple[str, list[BoundPod]]]) -> None:
-    """Put promises back that placements took up, all of them, so that their order is the old one.
-
-    A gang that was given up has put its own back already, behind the others.
-    """
-    if [(node, list(pods.values())) for node, pods in state.nominations.on.items()] == promised:
-        return
-    for _, pods in promised:
-        for pod in pods:
-            if pod.key in state.nominations:
-                state.apply(NominationRemoved(pod.key))
-    for node, pods in promised:
-        for pod in pods:
-            state.apply(PodNominated(pod, node))
