@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 
 from stowplan.serve.logs import LogFormat, LogLevel
 from stowplan.serve.scheduler.interface import Mode
+from stowplan.serve.scheduler.turns import AT_ONCE
 
 __all__ = [
     "ExtenderConfig",
@@ -78,7 +79,7 @@ class SchedulerConfig(Section):
     rules: Path | None = None
     node_pool: dict[str, str] = Field(default_factory=dict[str, str])
     placement: Literal["prefer", "require", "none"] = "prefer"
-    bindings: PositiveInt = 64
+    bindings: PositiveInt = AT_ONCE
     placements_per_cycle: PositiveInt = 256
     drain_s: PositiveFloat = 20.0
     seed: int = 0

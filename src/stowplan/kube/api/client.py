@@ -33,7 +33,6 @@ CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 PAGE_ITEMS = 500
 READ_BYTES = 1 << 18  # what is read at once is worked off at once: more would keep others waiting
-CONNECTIONS = 100
 KEEPALIVE = (
     (socket.TCP_KEEPIDLE, 15),  # seconds of silence before the peer is asked
     (socket.TCP_KEEPINTVL, 5),  # seconds between questions
@@ -105,7 +104,7 @@ class ApiClient:
         if self.access.is_uncompressed:
             headers["Accept-Encoding"] = "identity"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS, socket_factory=_socket),
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),  # whoever asks bounds it
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             read_bufsize=READ_BYTES,

@@ -12,7 +12,7 @@ from stowplan.core.decoder import Placed
 from stowplan.kube.api.binder import Binder, Binding
 from stowplan.kube.live.pod import LivePod
 from stowplan.serve.scheduler.interface import ActOutcome
-from stowplan.serve.scheduler.turns import Turns
+from stowplan.serve.scheduler.turns import AT_ONCE, Turns
 from stowplan.serve.scheduler.volumes import VolumeClaimer
 
 __all__ = ["BinderActuator"]
@@ -43,7 +43,7 @@ class BinderActuator:
         binder: Binder,
         volumes: VolumeClaimer,
         *,
-        at_once: int = 64,
+        at_once: int = AT_ONCE,
         annotations: Annotations = _none,
     ) -> None:
         self._binder = binder

@@ -37,7 +37,7 @@ from stowplan.kube.live.pod import LivePod
 from stowplan.kube.plan import GATE
 from stowplan.serve.scheduler.arrivals import Arrivals
 from stowplan.serve.scheduler.interface import ActOutcome, Feed, Released
-from stowplan.serve.scheduler.turns import Turns
+from stowplan.serve.scheduler.turns import AT_ONCE, Turns
 
 __all__ = ["GateActuator", "Placement", "release_patch"]
 
@@ -149,7 +149,7 @@ class GateActuator:
         gate: str = GATE,
         placement: Placement = Placement.PREFER,
         within_s: float = WITHIN_S,
-        at_once: int = 64,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._client = client
         self._feed = feed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stowplan.serve.scheduler.queue import QueueTimes
+from stowplan.serve.scheduler.turns import AT_ONCE
 
 __all__ = ["SchedulerSettings"]
 
@@ -32,7 +33,7 @@ class SchedulerSettings:
         queue: times of the queue.
     """
 
-    bindings: int = 64
+    bindings: int = AT_ONCE
     placements_per_cycle: int = 256
     cycle_s: float = 0.04
     debounce_s: float = 0.003
