@@ -1,6 +1,6 @@
 """Which tasks will be blocked: our network beside an LSTM, and what its position encoding is worth.
 
-What "blocked" means is in `stowplan.learn.ablations.blocked`. Runs of drawn scenarios of the training
+What "blocked" means is in `stowplan.learn.blocked`. Runs of drawn scenarios of the training
 families teach; runs of scenarios of three other families (nf-core, epigenomics, bwa), on clusters of their
 own, test ("unseen"), and so do other scenarios of the training families ("seen"). Every variant has the same
 data, batches, optimiser and number of steps, and as many parameters to within a per cent (but for the
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from bench.harness import Estimate, Row
 from stowplan.core.encoder import SCHEMA, Encoder
+from stowplan.core.policy.learned.sizes import NetworkShape
 from stowplan.core.semantics import FrozenStatistics
 from stowplan.learn.ablations.fitting import fit, foretell
 from stowplan.learn.ablations.models import OURS, PEER, VARIANTS
@@ -37,10 +38,10 @@ from stowplan.learn.ablations.observations import (
 from stowplan.learn.ablations.scores import accuracy, auroc, drawn_again, errors
 from stowplan.learn.ablations.watching import observe
 from stowplan.learn.episodes import Reward
+from stowplan.learn.export import sizes_of_schema
 from stowplan.learn.rollouts import Job, Setup, Worker
 from stowplan.learn.rules import make_rule
 from stowplan.learn.scenarios import Ranges, Split
-from stowplan.learn.settings import NetworkShape
 from stowplan.learn.survey import statistics_of
 from testbed.cache import cache_folder, content_hash
 from testbed.errors import MissingPrerequisite
@@ -64,7 +65,7 @@ DRAWS: Final = 300
 PARTS: Final = ("core", "simulate", "learn")
 """Packages of the product on which a run and a fit depend."""
 
-SIZES: Final = NetworkShape().sizes
+SIZES: Final = sizes_of_schema(NetworkShape())
 Logits = NDArray[np.float32]
 
 

@@ -39,6 +39,7 @@ from stowplan.core.policy import CycleView
 from stowplan.core.policy.learned import LearnedPolicy, Release
 from stowplan.core.policy.learned.decision import Groups, Pointers, joined_keys
 from stowplan.core.policy.learned.graphs import Graphs
+from stowplan.core.policy.learned.sizes import NetworkShape
 from stowplan.core.semantics import CATALOGUE, NODE_QUANTITIES, NodeReadings
 from stowplan.learn.export import export_release, sizes_of_schema
 from stowplan.learn.network import PolicyNetwork
@@ -56,7 +57,7 @@ SHAPE = PodShape(
 
 def release() -> Release:
     """Return a release of a network of the size that is served."""
-    network = PolicyNetwork(sizes_of_schema())
+    network = PolicyNetwork(sizes_of_schema(NetworkShape()))
     nn.init.normal_(network.group_head.weight, std=0.1)
     statistics = nominal_statistics(SCHEMA)
     return export_release(network, name="benchmark", statistics=statistics, training="0" * 64)
@@ -120,8 +121,8 @@ def network_ms(scene: Scene, released: Release, repeats: int) -> list[float]:
         said, _ = graphs.group_rows(
             encoded.task_features, encoded.position, encoded.cluster_features, graphs.pooled(rows)
         )
-        points = Pointers(Groups(graphs.sizes, said), encoded.log_factor_of_type)
-        points.of(joined_keys(graphs.sizes, rows), encoded.type_of_node)
+        points = Pointers(Groups(graphs.sizes, said))
+        points.of(joined_keys(graphs.sizes, rows), encoded.log_prior())
         durations.append((perf_counter() - start_s) * 1000.0)
     return durations[WARM_UP:]
 

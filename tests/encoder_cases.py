@@ -12,8 +12,21 @@ from stowplan.core.policy import CycleView, Plan, Policy
 from stowplan.core.semantics import CATALOGUE, NODE_QUANTITIES, NodeReadings
 from tests.record_cases import Drive
 
-ENCODED = ("task_features", "position", "order_prior", "cluster_features", "node_features", "log_factor")
-"""Arrays for networks; all finite."""
+ENCODED = (
+    "task_features",
+    "position",
+    "order_prior",
+    "cluster_features",
+    "asked_per_s",
+    "exposed",
+    "quota",
+    "node_features",
+    "load",
+    "capacity",
+    "busy",
+    "log_factor",
+)
+"""Arrays for networks, and of what physics says; all finite."""
 ARRAYS = (
     *ENCODED,
     "log_factor_of_type",
@@ -34,6 +47,7 @@ def as_bytes(encoded: Encoded) -> dict[str, bytes]:
 def assert_finite(encoded: Encoded) -> None:
     for name in ENCODED:
         assert np.isfinite(getattr(encoded, name)).all(), name
+    assert np.isfinite(encoded.log_prior()).all()
 
 
 def some_readings(rng: np.random.Generator, capacity: int, *, wild: bool = False) -> NodeReadings:

@@ -7,8 +7,11 @@ import pytest
 from stowplan.core.encoder import SCHEMA, nominal_statistics
 from stowplan.core.policy import Policy, make_policy
 from stowplan.core.policy.learned import Release
+from stowplan.core.policy.learned.sizes import NetworkShape
 
 NO_TORCH = "PyTorch is not installed (make test installs requirements/learn.lock)"
+
+SHAPE = NetworkShape(width=32, heads=2, layers=1, feed_forward=48, node_hidden=48)
 
 
 @cache
@@ -19,11 +22,11 @@ def random_release(*, name: str = "random", is_trained: bool = True) -> Release:
     from stowplan.learn.network import PolicyNetwork  # noqa: PLC0415
 
     torch.manual_seed(1)
-    network = PolicyNetwork(sizes_of_schema(width=32, heads=2, layers=1, feed_forward=48, node_hidden=48))
+    network = PolicyNetwork(sizes_of_schema(SHAPE))
     if is_trained:
         with torch.no_grad():
-            torch.nn.init.normal_(network.group_head.weight, std=0.2)
-            torch.nn.init.normal_(network.value_head.weight, std=0.2)
+            torch.nn.init.normal_(network.group_head.weight, std=0.1)
+            torch.nn.init.normal_(network.value_head.weight, std=0.1)
     return export_release(network, name=name, statistics=nominal_statistics(SCHEMA), training="0" * 64)
 
 

@@ -38,7 +38,7 @@ class Batch:
         order: (B, G) groups in the order in which they were taken, what fills up last.
         is_step: (B, G) bool; whether that step of the order mattered.
         order_log_prob: (B, G) of those steps when they were drawn.
-        stretch: (B, G), NaN: not known.
+        blocked: (B, G), NaN: not known.
         advantage, reward_to_go: (B,).
         cycle, group: (D,) of each decision.
         rows: (D, N) rows of `nodes` when it was made.
@@ -47,7 +47,7 @@ class Batch:
         choice: (D,) position of the node, N to wait.
         log_prob: (D,) when it was drawn.
         log_slowdown: (D,), NaN: not known.
-        log_factor: (D, N).
+        log_prior: (D, N).
     """
 
     task_features: Tensor
@@ -61,7 +61,7 @@ class Batch:
     order: Tensor
     is_step: Tensor
     order_log_prob: Tensor
-    stretch: Tensor
+    blocked: Tensor
     advantage: Tensor
     reward_to_go: Tensor
     cycle: Tensor
@@ -72,7 +72,7 @@ class Batch:
     choice: Tensor
     log_prob: Tensor
     log_slowdown: Tensor
-    log_factor: Tensor
+    log_prior: Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,26 +105,26 @@ def batches(cycles: Sequence[CycleRecord], size: int, rng: np.random.Generator) 
 def collate(cycles: Sequence[CycleRecord]) -> Batch:
     """Return the batch of some cycles, at least one."""
     most_groups = max(len(cycle.keys) for cycle in cycles)
-    most_nodes = max(cycle.log_factor.shape[1] for cycle in cycles)
+    most_nodes = max(cycle.nodes for cycle in cycles)
     count = len(cycles)
     decisions = [(number, decision) for number, cycle in enumerate(cycles) for decision in cycle.decisions]
     first_row = np.cumsum([0, *(len(cycle.node_features) for cycle in cycles)])
     rows = np.zeros((len(decisions), most_nodes), dtype=np.int64)
     is_feasible = np.zeros((len(decisions), most_nodes), dtype=np.bool_)
-    log_factor = np.zeros((len(decisions), most_nodes), dtype=np.float32)
+    log_prior = np.zeros((len(decisions), most_nodes), dtype=np.float32)
     choice = np.empty(len(decisions), dtype=np.int64)
     for place, (number, decision) in enumerate(decisions):
         nodes = len(decision.rows)
         rows[place, :nodes] = decision.rows + first_row[number]
         is_feasible[place, :nodes] = decision.is_feasible
-        log_factor[place, :nodes] = cycles[number].log_factor[decision.group]
+        log_prior[place, :nodes] = decision.log_prior
         choice[place] = most_nodes if decision.choice == nodes else decision.choice
     first_rows = np.zeros((count, most_nodes), dtype=np.int64)
     is_node = np.zeros((count, most_nodes), dtype=np.bool_)
     order = np.tile(np.arange(most_groups), (count, 1))
     is_step = np.zeros((count, most_groups), dtype=np.bool_)
     for number, cycle in enumerate(cycles):
-        nodes = cycle.log_factor.shape[1]
+        nodes = cycle.nodes
         first_rows[number, :nodes] = first_row[number] + np.arange(nodes)
         is_node[number, :nodes] = True
         order[number, : len(cycle.order)] = cycle.order
@@ -142,7 +142,7 @@ def collate(cycles: Sequence[CycleRecord]) -> Batch:
         order=_tensor(order),
         is_step=_tensor(is_step),
         order_log_prob=_filled([cycle.order_log_prob.astype(np.float32) for cycle in cycles], groups),
-        stretch=_filled([cycle.stretch.astype(np.float32) for cycle in cycles], groups, with_value=np.nan),
+        blocked=_filled([cycle.blocked.astype(np.float32) for cycle in cycles], groups, with_value=np.nan),
         advantage=_tensor(np.array([cycle.advantage for cycle in cycles], dtype=np.float32)),
         reward_to_go=_tensor(np.array([cycle.reward_to_go for cycle in cycles], dtype=np.float32)),
         cycle=_tensor(np.array([number for number, _ in decisions], dtype=np.int64)),
@@ -155,7 +155,7 @@ def collate(cycles: Sequence[CycleRecord]) -> Batch:
         log_slowdown=_tensor(
             np.array([decision.log_slowdown for _, decision in decisions], dtype=np.float32)
         ),
-        log_factor=_tensor(log_factor),
+        log_prior=_tensor(log_prior),
     )
 
 
@@ -179,7 +179,7 @@ def say(network: PolicyNetwork, batch: Batch, *, order_temperature: float, choic
     left = torch.logcumsumexp(taken.flip(1), dim=1).flip(1)
     groups = said.groups[batch.cycle, batch.group][:, None, :]
     nodes = rows[batch.rows]
-    pointer = pointers(sizes, groups, nodes, batch.log_factor[:, None, :])
+    pointer = pointers(sizes, groups, nodes, batch.log_prior[:, None, :])
     logits = choice_logits(sizes, groups, pointer, batch.is_feasible[:, None, :], batch.may_wait)[:, 0]
     chosen = nodes.gather(1, _chosen(batch, nodes.shape[2]))
     return Said(

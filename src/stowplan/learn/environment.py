@@ -40,7 +40,8 @@ class ClusterEnvironment(gymnasium.Env[Observation, dict[str, NDArray[np.float32
     * `order_prior` (G,) float32: −log of the workflow's remaining expected seconds
     * `cluster_features` (FC,) float32: standard scores and masks of the cluster
     * `node_features` (N, FN) float32: the same of nodes
-    * `log_factor` (G, N) float32: log of the time factor of the group's work on the node's machine type
+    * `log_prior` (G, N) float32: log of how long the group's tasks take on the node by physics and readings,
+      over what is expected of them on the reference machine
     * `is_group` (G,) int8: 1 where there is a group
     * `is_feasible` (G, N) int8: 1 where a task of the group could be placed as the cycle begins
 
@@ -111,7 +112,7 @@ class ClusterEnvironment(gymnasium.Env[Observation, dict[str, NDArray[np.float32
                     "order_prior": _box(groups),
                     "cluster_features": _box(SCHEMA.cluster.width),
                     "node_features": _box(nodes, SCHEMA.node.width),
-                    "log_factor": _box(groups, nodes),
+                    "log_prior": _box(groups, nodes),
                     "is_group": spaces.MultiBinary(groups),
                     "is_feasible": spaces.MultiBinary([groups, nodes]),
                 }
@@ -195,7 +196,7 @@ class ClusterEnvironment(gymnasium.Env[Observation, dict[str, NDArray[np.float32
             "order_prior": _filled(encoded.order_prior, sizes[:1]),
             "cluster_features": _filled(encoded.cluster_features, ()),
             "node_features": _filled(encoded.node_features, sizes[1:]),
-            "log_factor": _filled(encoded.log_factor, sizes),
+            "log_prior": _filled(encoded.log_prior(), sizes),
             "is_group": is_group,
             "is_feasible": is_feasible,
         }
@@ -267,10 +268,11 @@ class _Plan:
         return None
 
     def expected_duration_s(self, index: int, row: int) -> float:
-        """Return what is expected of the task on the node's machine type."""
+        """Return what is expected of the task on the node, as the cycle began."""
         node = int(np.searchsorted(self._encoded.node_rows, row))
-        factor = float(np.exp(self._encoded.log_factor[int(self._encoded.group_of[index]), node]))
-        return self._view.pending[index].task.expected_s * factor
+        group = int(self._encoded.group_of[index])
+        log_prior = float(self._encoded.log_prior(np.array([group]), np.array([node]))[0, 0])
+        return self._view.pending[index].task.expected_s * float(np.exp(log_prior))
 
     def contributions(self, index: int, row: int) -> Mapping[str, float]:
         """Return nothing: an action does not say why."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.policy import Policy
 from stowplan.errors import InvalidInput
+from stowplan.learn.blocked import is_blocked
 from stowplan.learn.records import CycleRecord, RunRecord
 from stowplan.learn.returns import Stays, costs
 from stowplan.learn.scenarios import Scenario
@@ -19,9 +20,9 @@ from stowplan.simulate.simulator import Simulation
 from stowplan.simulate.statistics import percentile
 
 __all__ = [
-    "BLOCKED_STRETCH",
     "RecordingPolicy",
     "Reward",
+    "ends_s_of",
     "mean_costs",
     "run_episode",
     "simulation_of",
@@ -29,8 +30,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-BLOCKED_STRETCH = 2.0
-"""A task is blocked that takes more than this many times its expected duration from ready to done."""
 _LOG_BOUNDS = (-2.0, 5.0)  # of slowdowns: beyond e⁵ something stood still, which is not contention
 
 
@@ -130,26 +129,27 @@ def stays_of(simulation: Simulation) -> Stays:
     return Stays(np.array([submission.time_s for submission in book.submissions]), until_s)
 
 
+def ends_s_of(simulation: Simulation) -> Floats:
+    """Return when each task came to a good end, (T,); NaN: it did not."""
+    ledger = simulation.floor.ledger
+    ends_s = np.full(len(simulation.book.tasks), np.nan)
+    done = np.array(ledger.status, dtype=np.int8) == AttemptStatus.DONE
+    ends_s[np.array(ledger.task, dtype=np.int64)[done]] = np.array(ledger.ended_s)[done]
+    return ends_s
+
+
 def _tell_outcomes(simulation: Simulation, cycles: list[CycleRecord]) -> None:
-    """Fill in what came of the decisions, and how long tasks of each group took."""
+    """Fill in what came of the decisions, and which tasks were blocked."""
     ledger, book = simulation.floor.ledger, simulation.book
     kernel_ids = np.array(ledger.kernel_id, dtype=np.int64)
     started_s = simulation.site.kernel.started_s(kernel_ids) if kernel_ids.size else np.zeros(0)
     is_done = np.array(ledger.status, dtype=np.int8) == AttemptStatus.DONE
     actual_s = np.where(is_done, np.array(ledger.ended_s) - started_s, np.nan)
-    kinds = [node.hardware.machine_type for node in simulation.site.nodes]
     attempt_of = {
         (task, placed_s): attempt
         for attempt, (task, placed_s) in enumerate(zip(ledger.task, ledger.placed_s, strict=True))
     }
-    last_of = {task: attempt for attempt, task in enumerate(ledger.task)}
-    first_ready_s: dict[int, float] = {}
-    for task, ready_s in zip(ledger.task, ledger.ready_s, strict=True):
-        first_ready_s.setdefault(task, ready_s)
-
-    def expected_s(attempt: int) -> float:
-        task = book.tasks[ledger.task[attempt]]
-        return task.expected_s * dict(task.work.machine_factors).get(kinds[ledger.node[attempt]], 1.0)
+    ends_s = ends_s_of(simulation)
 
     for cycle in cycles:
         waiting = len(cycle.decisions[0].rows)
@@ -157,14 +157,9 @@ def _tell_outcomes(simulation: Simulation, cycles: list[CycleRecord]) -> None:
             attempt = attempt_of.get((book.id_of[decision.key], cycle.time_s))
             if decision.choice == waiting or attempt is None or not actual_s[attempt] > 0.0:
                 continue
-            log_slowdown = math.log(actual_s[attempt] / expected_s(attempt))
+            task = book.tasks[ledger.task[attempt]]
+            log_slowdown = math.log(actual_s[attempt] / task.expected_s)
+            log_slowdown -= float(decision.log_prior[decision.choice])
             decision.log_slowdown = min(max(log_slowdown, _LOG_BOUNDS[0]), _LOG_BOUNDS[1])
-        for group, key in enumerate(cycle.keys):
-            attempt = last_of.get(book.id_of[key])
-            if attempt is None:
-                continue  # it never got a node: the run was cut off, or its workflow failed
-            took_s = ledger.ended_s[attempt] - first_ready_s[ledger.task[attempt]]
-            if is_done[attempt]:
-                cycle.stretch[group] = took_s / expected_s(attempt)
-            elif ledger.status[attempt] != AttemptStatus.RUNNING:
-                cycle.stretch[group] = math.inf
+        took_s = ends_s[[book.id_of[key] for key in cycle.keys]] - cycle.time_s
+        cycle.blocked = is_blocked(took_s, simulation.now_s - cycle.time_s, cycle.bar_s)

@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import msgspec
 import numpy as np
 import onnx
 import torch
@@ -27,6 +28,7 @@ from stowplan.core.policy.learned.sizes import (
     POSITION_COLUMNS,
     TASK_INPUTS,
     TASK_OUTPUTS,
+    NetworkShape,
     NetworkSizes,
 )
 from stowplan.core.semantics import FrozenStatistics
@@ -41,17 +43,13 @@ _OPSET: Final = 20  # the first with Gelu as one operator
 _CHECKED_SIZES: Final = ((1, 1), (2, 7), (256, 40))  # groups, nodes
 
 
-def sizes_of_schema(**sizes: int) -> NetworkSizes:
-    """Return sizes of a network for this version's encoder; `sizes` are those that shall differ.
-
-    Raises:
-        InvalidInput: no network can have such sizes.
-    """
+def sizes_of_schema(shape: NetworkShape) -> NetworkSizes:
+    """Return the sizes of a network of this shape for this version's encoder."""
     return NetworkSizes(
         task_features=SCHEMA.task.width,
         cluster_features=SCHEMA.cluster.width,
         node_features=SCHEMA.node.width,
-        **sizes,
+        **msgspec.structs.asdict(shape),
     )
 
 

@@ -86,6 +86,6 @@ def new_learner(settings: Settings) -> Learner:
     torch.manual_seed(settings.seed)
     torch.set_num_threads(settings.threads)
     torch.use_deterministic_algorithms(mode=True)
-    network = PolicyNetwork(settings.network.sizes)
+    network = PolicyNetwork(settings.sizes)
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.outcomes.learning_rate, eps=1e-5)
     return Learner(settings, network, optimiser, np.random.default_rng(settings.seed))

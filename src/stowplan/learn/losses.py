@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from stowplan.learn.batches import Batch, Said
-from stowplan.learn.episodes import BLOCKED_STRETCH
 from stowplan.learn.means import Means
 from stowplan.learn.settings import Learning
 
@@ -69,11 +68,10 @@ def outcome_loss(batch: Batch, said: Said) -> OutcomeLoss:
 
 def blocking_loss(batch: Batch, said: Said) -> Tensor:
     """Return the cross-entropy of whether tasks are blocked; 0 where nothing is known."""
-    is_known = ~batch.stretch.isnan()
+    is_known = ~batch.blocked.isnan()
     if not bool(is_known.any()):
         return said.blocking.sum() * 0.0
-    is_blocked = (batch.stretch[is_known] > BLOCKED_STRETCH).float()
-    return functional.binary_cross_entropy_with_logits(said.blocking[is_known], is_blocked)
+    return functional.binary_cross_entropy_with_logits(said.blocking[is_known], batch.blocked[is_known])
 
 
 def choice_log_prob(batch: Batch, said: Said) -> Tensor:

@@ -9,7 +9,8 @@ grows with groups² and groups × nodes, never nodes². What the two sides mean 
 for training) and in `core.policy.learned.decision` (NumPy, for serving); a test holds the two together.
 
 All that is added to the rule which the network starts from begins at exactly 0: untrained, it orders by the
-remaining work of the workflow, places on the fastest machine type, foresees no slowdown, and does not wait.
+remaining work of the workflow, places where physics and readings say that the task ends first
+(`Encoded.log_prior`), foresees no other slowdown, and does not wait.
 """
 
 from __future__ import annotations

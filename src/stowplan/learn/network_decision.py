@@ -2,14 +2,16 @@
 
 `core.policy.learned.decision` says the same in NumPy, for serving.
 
-    log slowdown(g, n) = slowdown query(g) · slowdown key(n)
+    log slowdown(g, n) = slowdown query(g) · slowdown key(n): what physics does not foresee
     log spread(g, n)   = spread(g) + spread query(g) · slowdown key(n), within bounds
-    pointer(g, n)      = −α(g) · (log factor(g, n) + log slowdown(g, n)) + query(g) · key(n)
+    pointer(g, n)      = −α(g) · (log prior(g, n) + trust(g) · log slowdown(g, n)) + query(g) · key(n)
     order(g)           = order prior(g) + residual(g)
 
-The expected duration of a task of g on n is what is known of it, × factor × slowdown; its logarithm has the
-spread as standard deviation. Waiting is one more choice, at the best feasible pointer plus the group's logit.
-What is not feasible is −inf before the softmax: impossible, not unlikely.
+The log prior is the encoder's: machine type and contention by physics (`Encoded.log_prior`). The duration of
+a task of g on n is what is expected of it, × prior × slowdown; its logarithm has the spread as standard
+deviation. Trust is 0 before training, and only placing teaches it: a slowdown that is foreseen badly must not
+make placing worse than the prior does. Waiting is one more choice, at the best feasible pointer plus the
+group's logit. What is not feasible is −inf before the softmax: impossible, not unlikely.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ __all__ = ["choice_logits", "log_slowdown", "log_spread", "orders", "pointers"]
 
 
 def log_slowdown(sizes: NetworkSizes, groups: Tensor, nodes: Tensor) -> Tensor:
-    """Return the log of the slowdown of every group on every node, (B, G, N).
+    """Return the log of the slowdown of every group on every node beyond the prior, (B, G, N).
 
     Args:
         sizes: of the network.
@@ -49,21 +51,22 @@ def log_spread(sizes: NetworkSizes, groups: Tensor, nodes: Tensor) -> Tensor:
     return spread.clamp(math.log(low), math.log(high))
 
 
-def pointers(sizes: NetworkSizes, groups: Tensor, nodes: Tensor, log_factor: Tensor) -> Tensor:
+def pointers(sizes: NetworkSizes, groups: Tensor, nodes: Tensor, log_prior: Tensor) -> Tensor:
     """Return the score of every node for every group, (B, G, N).
 
     Args:
         sizes: of the network.
         groups: (B, G, group_width) from `PolicyNetwork.task_side`.
         nodes: (B, N, node_width) from `PolicyNetwork.node_side`.
-        log_factor: (B, G, N) log of the time factor of the group's task on the node's machine type.
+        log_prior: (B, G, N) from `Encoded.log_prior`.
     """
     low, high = ALPHA_BOUNDS
     alpha = groups[..., sizes.group_columns["log_alpha"]].clamp(math.log(low), math.log(high)).exp()
     liking = groups[..., sizes.group_columns["query"]] @ nodes[..., sizes.node_columns["key"]].transpose(
         -1, -2
     )
-    return liking - alpha * (log_factor + log_slowdown(sizes, groups, nodes))
+    trust = groups[..., sizes.group_columns["trust"]]
+    return liking - alpha * (log_prior + trust * log_slowdown(sizes, groups, nodes))
 
 
 def choice_logits(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stowplan.core.encoder import Encoded
 from stowplan.core.policy import CycleView
+from stowplan.learn.blocked import allowed_s
 
 __all__ = ["CycleRecord", "CycleRecorder", "Decision", "RunRecord", "record_of"]
 
@@ -33,7 +34,8 @@ class Decision:
         choice: position of the node, N to wait.
         log_prob: of the choice under the policy that made it; 0 of a rule's.
         key: of the task.
-        log_slowdown: log of the real duration over what was expected of that machine type; NaN: not known.
+        log_prior: float32 (N,); of the group on the nodes as they were, see `Encoded.log_prior`.
+        log_slowdown: log of the real duration over what the prior said; NaN: not known.
     """
 
     group: int
@@ -43,6 +45,7 @@ class Decision:
     choice: int
     log_prob: float
     key: str
+    log_prior: Floats
     log_slowdown: float = float("nan")
 
 
@@ -54,7 +57,6 @@ class CycleRecord:
         number: of the cycle in its run.
         time_s: when.
         task_features, position, order_prior, cluster_features: as in `Encoded`.
-        log_factor: float32 (G, N).
         node_features: float32 (R, FN), the first N as the cycle began, then what changed in it.
         keys: of each group the first task, (G,).
         expected_s: float64 (G,); what its tasks are expected to take on the reference machine.
@@ -62,8 +64,8 @@ class CycleRecord:
         ordered: how many of `order` mattered: up to the last that was placed or told to wait.
         order_log_prob: float64 (ordered,); of each step under the policy that made it; 0 of a rule's.
         decisions: in order.
-        stretch: float64 (G,); seconds from ready to done over what was expected of the machine; NaN: not
-        known.
+        bar_s: float64 (G,); seconds from now after which the first task of each group is blocked.
+        blocked: float64 (G,); 1 or 0 as `is_blocked` says, NaN: not known.
         advantage, reward_to_go: filled in after the run.
     """
 
@@ -73,7 +75,6 @@ class CycleRecord:
     position: Floats
     order_prior: Floats
     cluster_features: Floats
-    log_factor: Floats
     node_features: Floats
     keys: Sequence[str]
     expected_s: NDArray[np.float64]
@@ -81,9 +82,15 @@ class CycleRecord:
     ordered: int
     order_log_prob: NDArray[np.float64]
     decisions: list[Decision]
-    stretch: NDArray[np.float64]
+    bar_s: NDArray[np.float64]
+    blocked: NDArray[np.float64]
     advantage: float = 0.0
     reward_to_go: float = 0.0
+
+    @property
+    def nodes(self) -> int:
+        """N: each decision names them all."""
+        return len(self.decisions[0].rows)
 
 
 @dataclass(slots=True)
@@ -157,7 +164,10 @@ class CycleRecorder:
         key: str,
     ) -> None:
         """Take down a decision on the nodes as they are now."""
-        self._decisions.append(Decision(group, self._now, is_feasible, may_wait, choice, log_prob, key))
+        log_prior = self.encoded.log_prior(slice(group, group + 1))[0]
+        self._decisions.append(
+            Decision(group, self._now, is_feasible, may_wait, choice, log_prob, key, log_prior)
+        )
 
     def finish(
         self, order: NDArray[np.intp], step_log_prob: NDArray[np.float64] | None
@@ -181,7 +191,6 @@ class CycleRecorder:
             position=encoded.position,
             order_prior=encoded.order_prior,
             cluster_features=encoded.cluster_features,
-            log_factor=encoded.log_factor,
             node_features=np.concatenate(self._rows),
             keys=self.keys,
             expected_s=self.expected_s,
@@ -189,7 +198,8 @@ class CycleRecorder:
             ordered=ordered,
             order_log_prob=steps,
             decisions=self._decisions,
-            stretch=np.full(len(self.keys), np.nan),
+            bar_s=allowed_s(encoded.raw_task),
+            blocked=np.full(len(self.keys), np.nan),
         )
 
 

@@ -159,7 +159,6 @@ class _Plan:
         self._step_log_prob: NDArray[np.float64] | None = None
         self._waits: set[int] = set()
         self._has_placed = False
-        self._log_factor = encoded.log_factor
         self._is_open = np.ones(view.state.capacity, dtype=np.bool_)
         self._is_open[list(view.closed)] = False
 
@@ -191,7 +190,8 @@ class _Plan:
         logits = np.empty(rows.size + 1)
         sizes = self._policy.network.sizes
         pointer = self._groups.queries[group] @ joined_keys(sizes, self._nodes).T
-        pointer -= self._groups.alpha[group] * self._log_factor[group]
+        log_prior = self._encoded.log_prior(slice(group, group + 1))[0]
+        pointer -= self._groups.alpha[group] * log_prior
         logits[:-1] = np.where(is_feasible, pointer, -np.inf)
         may_wait = self._has_placed or bool(self._view.running)
         logits[-1] = logits[:-1].max() + float(self._groups.wait[group]) if may_wait else -np.inf
@@ -229,12 +229,12 @@ class _Plan:
         return None
 
     def expected_duration_s(self, index: int, row: int) -> float:
-        """Return what is expected of the task × the machine's factor × the predicted slowdown."""
+        """Return what is expected of the task × the prior × what was learned beyond it."""
         group = int(self._encoded.group_of[index])
         node = int(np.searchsorted(self._encoded.node_rows, row))
-        log_factor = float(self._log_factor[group, node])
+        log_prior = float(self._encoded.log_prior(np.array([group]), np.array([node]))[0, 0])
         log_slowdown = self._groups.log_slowdown(group, self._nodes[node])
-        return self._view.pending[index].task.expected_s * float(np.exp(log_factor + log_slowdown))
+        return self._view.pending[index].task.expected_s * float(np.exp(log_prior + log_slowdown))
 
     def contributions(self, index: int, row: int) -> Mapping[str, float]:
         """Return nothing: rollouts are not explained."""

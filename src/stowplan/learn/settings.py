@@ -12,11 +12,11 @@ from typing import cast
 
 import msgspec
 
-from stowplan.core.policy.learned.sizes import NetworkSizes
+from stowplan.core.policy.learned.sizes import NetworkShape, NetworkSizes
 from stowplan.errors import InvalidFile, InvalidInput
 from stowplan.learn.episodes import Reward
 from stowplan.learn.export import sizes_of_schema
-from stowplan.learn.rules import FIRST_RULE, make_rule
+from stowplan.learn.rules import FASTEST_RULE, FIRST_RULE, make_rule
 from stowplan.learn.scenarios import Ranges
 from stowplan.simulate.fields import convert
 from stowplan.simulate.files import parse_yaml, read_text
@@ -26,7 +26,6 @@ __all__ = [
     "Imitation",
     "Learning",
     "Measuring",
-    "NetworkShape",
     "Outcomes",
     "Ppo",
     "Settings",
@@ -54,34 +53,12 @@ class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=Tru
                     make_rule(rule)
 
 
-class NetworkShape(_Part, frozen=True):
-    """Sizes of the network that are ours to choose; see `NetworkSizes`."""
-
-    width: int = 64
-    heads: int = 4
-    layers: int = 2
-    feed_forward: int = 128
-    node_hidden: int = 96
-    keys: int = 32
-    slowdown_keys: int = 16
-    frequencies: int = 8
-
-    @property
-    def sizes(self) -> NetworkSizes:
-        """The sizes with this version's columns.
-
-        Raises:
-            InvalidInput: no network can have them.
-        """
-        return sizes_of_schema(**msgspec.structs.asdict(self))
-
-
 class Measuring(_Part, frozen=True):
     """Before anything is learned: scenarios whose features make the statistics that are then frozen."""
 
     scenarios: int = 24
     kept_decisions: int = 150
-    rules: tuple[str, ...] = (FIRST_RULE, "kube-scheduler")
+    rules: tuple[str, ...] = (FASTEST_RULE, "kube-scheduler")
 
 
 class Learning(_Part, frozen=True):
@@ -103,7 +80,7 @@ class Outcomes(Learning, frozen=True):
 
     iterations: int = 40
     scenarios: int = 16
-    rules: tuple[str, ...] = (FIRST_RULE, "srpt-physics", "kube-scheduler", "random")
+    rules: tuple[str, ...] = (FASTEST_RULE, FIRST_RULE, "kube-scheduler", "random")
 
 
 class Imitation(Learning, frozen=True):
@@ -111,7 +88,7 @@ class Imitation(Learning, frozen=True):
 
     iterations: int = 20
     scenarios: int = 8
-    teachers: tuple[str, ...] = (FIRST_RULE, "srpt-physics", "srpt")
+    teachers: tuple[str, ...] = (FIRST_RULE, "srpt-measured", "srpt")
     order_weight: float = 0.2
     choice_weight: float = 1.0
     order_temperature: float = 0.3
@@ -157,7 +134,7 @@ class Checks(_Part, frozen=True):
 
     scenarios: int = 12
     every: int = 10
-    rules: tuple[str, ...] = ("kube-scheduler", FIRST_RULE, "srpt-physics")
+    rules: tuple[str, ...] = ("kube-scheduler", FIRST_RULE, "srpt-measured")
 
 
 class Settings(_Part, frozen=True):
@@ -194,6 +171,11 @@ class Settings(_Part, frozen=True):
     checks: Checks = msgspec.field(default_factory=Checks)
 
     @property
+    def sizes(self) -> NetworkSizes:
+        """Sizes of the network with this version's columns."""
+        return sizes_of_schema(self.network)
+
+    @property
     def digest(self) -> str:
         """Equal for runs that learn the same: where and by how many processes is left out."""
         same = msgspec.structs.replace(self, recordings=None, processes=1, ray=None)
@@ -212,7 +194,6 @@ def load_settings(path: Path) -> Settings:
         raise InvalidFile(f"{path}: holds {len(documents)} documents; put one training in a file")
     try:
         settings = convert(documents[0], Settings, str(path), guide="docs/TRAINING.md")
-        settings.network.sizes  # noqa: B018  (refuses what no network can be)
     except InvalidInput as error:
         if str(error).startswith(str(path)):
             raise

@@ -35,7 +35,10 @@ class Teacher:
         kept_share: float,
         survey: Survey | None = None,
     ) -> None:
-        """Decide as `rule` does; cycles that are not kept cost nothing more. `survey` sees those that are."""
+        """Decide as `rule` does; of cycles that are not kept only readings are looked at.
+
+        `survey` sees those that are kept.
+        """
         self.cycles: list[CycleRecord] = []
         self.times_s: list[float] = []
         self.values: list[float] = []
@@ -65,6 +68,7 @@ class Teacher:
         self.times_s.append(view.now_s)
         self.values.append(0.0)
         if self._kept_share <= 0.0 or self._rng.random() >= self._kept_share:
+            self._encoder.observe(view)
             return plan
         encoded = self._encoder.encode(view)
         self._encoder.refresh_nodes()  # what changed before this cycle is in it

@@ -50,7 +50,7 @@ def setup_of(settings: Settings) -> Setup:
         ranges=settings.ranges,
         base_seed=settings.seed,
         reward=settings.reward,
-        sizes=settings.network.sizes,
+        sizes=settings.sizes,
         most_groups=settings.most_groups,
     )
 

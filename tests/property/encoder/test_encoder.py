@@ -1,4 +1,4 @@
-"""What is encoded follows from the view alone, is finite, and knows no order of nodes."""
+"""What is encoded follows from the view and what is remembered of readings, is finite, and knows no order."""
 
 import itertools
 
@@ -19,6 +19,12 @@ SEEDS = st.integers(0, 2**20)
 OFF = st.sets(st.sampled_from(FeatureGroup))
 
 
+def recalled(encoder: Encoder, other: Encoder) -> Encoder:
+    """Return `encoder` as one that saw the readings that `other` did."""
+    encoder.recall(other.memory)
+    return encoder
+
+
 @settings(max_examples=20)
 @given(seed=SEEDS, off=OFF, most_groups=st.integers(1, 12))
 def test_caches_change_nothing(seed: int, off: set[FeatureGroup], most_groups: int) -> None:
@@ -28,9 +34,12 @@ def test_caches_change_nothing(seed: int, off: set[FeatureGroup], most_groups: i
     for _ in drive.run(12):
         view, encoded = watched.seen[-1]
         encoder.refresh_nodes()
-        anew = Encoder(off=off, most_groups=most_groups).encode(view)  # with what was placed since
+        anew = recalled(Encoder(off=off, most_groups=most_groups), encoder).encode(
+            view
+        )  # with what was placed
         assert as_bytes(anew)["raw_node"] == encoded.raw_node.tobytes()
-        assert as_bytes(anew)["node_features"] == encoded.node_features.tobytes()
+        for name in ("node_features", "load", "capacity", "busy"):
+            assert as_bytes(anew)[name] == getattr(encoded, name).tobytes()
         assert as_bytes(encoder.encode(view)) == as_bytes(anew)
         assert_finite(anew)
 
@@ -53,7 +62,7 @@ def test_caches_that_overflow_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
         watched = watch(drive, encoder, np.random.default_rng(seed))
         for _ in drive.run(25):
             view, _ = watched.seen[-1]
-            assert as_bytes(encoder.encode(view)) == as_bytes(Encoder().encode(view))
+            assert as_bytes(encoder.encode(view)) == as_bytes(recalled(Encoder(), encoder).encode(view))
     assert forgotten >= 5
 
 
@@ -98,8 +107,8 @@ def test_a_recorded_view_is_encoded_as_the_live_one(seed: int) -> None:
             readings=recorded.readings,
         )
         live = watched.as_it_was[-1]
-        assert as_bytes(replayed.encode(view)) == live
-        assert as_bytes(Encoder().encode(view)) == live
+        assert as_bytes(recalled(replayed, watched.encoder).encode(view)) == live
+        assert as_bytes(recalled(Encoder(), watched.encoder).encode(view)) == live
 
 
 @settings(max_examples=20)
@@ -114,10 +123,12 @@ def test_other_rows_of_nodes_are_other_rows_and_nothing_else(seed: int, data: st
     order = data.draw(st.permutations(one.node_rows.tolist()))
     other = Encoder().encode(permuted(view, order))
     places = np.searchsorted(one.node_rows, order)
-    for name in ("node_features", "raw_node", "type_of_node"):
+    of_nodes = {"node_features", "raw_node", "type_of_node", "load", "capacity", "busy"}
+    for name in sorted(of_nodes):
         assert getattr(one, name)[places].tobytes() == getattr(other, name).tobytes(), name
     assert one.log_factor[:, places].tobytes() == other.log_factor.tobytes()
-    same = set(ARRAYS) - {"node_features", "raw_node", "type_of_node", "node_rows", "log_factor"}
+    assert one.log_prior(places=places).tobytes() == other.log_prior().tobytes()
+    same = set(ARRAYS) - of_nodes - {"node_rows", "log_factor"}
     assert {name: as_bytes(one)[name] for name in same} == {name: as_bytes(other)[name] for name in same}
 
 

@@ -28,8 +28,10 @@ from stowplan.core.domain import (
     Workflow,
     WorkflowProgress,
     WorkProfile,
+    state,
 )
-from stowplan.core.encoder import SCHEMA, Encoded, Encoder
+from stowplan.core.encoder import SCHEMA, Encoded, Encoder, FeatureGroup
+from stowplan.core.physics.vocabulary import Resource
 from stowplan.core.policy import CycleView
 from stowplan.core.semantics import NODE_QUANTITIES, NodeReadings
 from stowplan.errors import InternalError, InvalidInput
@@ -96,11 +98,11 @@ class Case:
         names = [column.name for column in SCHEMA.cluster.columns]
         return dict(zip(names, self.encode().raw_cluster.tolist(), strict=True))
 
-    def read(self, row: int, **values: float) -> None:
+    def read(self, row: int, *, second: float = 0.0, **values: float) -> None:
         if self.readings is None:
             self.readings = NodeReadings(self.state.capacity)
         numbers = [values.get(name, math.nan) for name in NODE_QUANTITIES]
-        self.readings.put_rows(np.array([row]), np.array([numbers]), np.zeros((1, len(numbers))))
+        self.readings.put_rows(np.array([row]), np.array([numbers]), np.full((1, len(numbers)), second))
 
 
 @pytest.fixture
@@ -202,6 +204,50 @@ def test_a_placement_shows_in_the_same_cycle(case: Case) -> None:
     case.state.apply(PodRemoved("p0"))
     assert case.encoder.refresh_nodes().tolist() == [0]
     assert encoded.node_features.tobytes() == before.tobytes()
+
+
+def test_a_placement_shows_though_the_journal_was_lost(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_JOURNAL_LIMIT", 4)
+    encoded = case.encode()
+    case.encoder.refresh_nodes()
+    before = encoded.node_features.copy()
+    case.bind("p0", "large")
+    for number in range(10):
+        case.state.apply(NodeSet(Node(f"{number}", SMALL.allocatable)))
+        case.state.apply(NodeRemoved(f"{number}"))
+    assert case.state.changes_since(0) is None
+    assert case.encoder.refresh_nodes()[0] == 0
+    assert (encoded.node_features[0] != before[0]).any()
+    assert encoded.node_features.tobytes() == case.encode().node_features.tobytes()
+    assert encoded.load[0, Resource.CPU] == pytest.approx(2.0)
+
+
+def test_hidden_load_and_slow_disks_are_seen_where_they_are_read() -> None:
+    def seen(*off: FeatureGroup) -> Encoded:
+        case = Case()
+        case.encoder = Encoder(off=off)
+        encoded = case.encode()
+        for second in range(0, 60, 5):
+            case.read(
+                0,
+                second=float(second),
+                memory_bandwidth_utilisation=0.68,  # 85 % of the bandwidth is the most that there is
+                storage_bytes_per_s=3e7,
+                storage_utilisation=0.5,
+            )
+            encoded = case.encode()
+        return encoded
+
+    both = seen()
+    assert both.load[0, Resource.DRAM] == pytest.approx(8e9)
+    assert both.load[0, Resource.DISK] == pytest.approx(3e7)
+    assert both.capacity[0, Resource.DISK] == pytest.approx(6e7)
+    assert (both.load[1] == 0.0).all()
+    without = seen(FeatureGroup.MBPI)
+    assert (without.load[0, Resource.DRAM], without.load[0, Resource.DISK]) == pytest.approx((0.0, 3e7))
+    without = seen(FeatureGroup.STORAGE)
+    assert (without.load[0, Resource.DRAM], without.load[0, Resource.DISK]) == pytest.approx((8e9, 0.0))
+    assert without.capacity[0, Resource.DISK] == pytest.approx(2e8)
 
 
 def test_readings_and_what_pods_do_not_explain(case: Case) -> None:

@@ -1,40 +1,39 @@
-"""A tiny training: the recordings that come with Stowplan, few nodes, a network that runs in microseconds."""
+"""What tests of training have in common; without PyTorch none of them can run, and they say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
-from stowplan.learn.rollouts import Setup, Worker
-from stowplan.learn.scenarios import Ranges
-from stowplan.learn.settings import Checks, Imitation, Measuring, NetworkShape, Outcomes, Ppo, Settings
-from stowplan.learn.training import setup_of
+from tests.learned_cases import NO_TORCH
 
-SHAPE = NetworkShape(
-    width=16, heads=2, layers=1, feed_forward=16, node_hidden=16, keys=8, slowdown_keys=4, frequencies=2
-)
-RANGES = Ranges(nodes=(4, 5), machine_types=(2, 2), workflows=(3, 4), most_tasks=120, gpu_share=0.0)
+if TYPE_CHECKING:
+    from stowplan.learn.rollouts import Setup, Worker
+    from stowplan.learn.settings import Settings
+
+
+def pytest_pycollect_makemodule() -> None:
+    """Leave out the tests of this folder, which all import PyTorch, where it is not installed."""
+    pytest.importorskip("torch", reason=NO_TORCH)
 
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(
-        seed=3,
-        threads=1,
-        warm_up=1,
-        checkpoint_every=1,
-        network=SHAPE,
-        ranges=RANGES,
-        measuring=Measuring(scenarios=2, kept_decisions=40),
-        outcomes=Outcomes(iterations=1, scenarios=2, kept_decisions=40, rules=("srpt-fastest", "random")),
-        imitation=Imitation(iterations=1, scenarios=1, kept_decisions=40, teachers=("srpt-fastest", "srpt")),
-        ppo=Ppo(iterations=2, scenarios=1, rollouts=2, kept_decisions=40),
-        checks=Checks(scenarios=1, every=2, rules=("srpt-fastest",)),
-    )
+    from tests.learning_cases import tiny_settings  # noqa: PLC0415  (needs torch)
+
+    return tiny_settings()
 
 
 @pytest.fixture
 def setup(settings: Settings) -> Setup:
+    from stowplan.learn.training import setup_of  # noqa: PLC0415  (needs torch)
+
     return setup_of(settings)
 
 
 @pytest.fixture
 def worker(setup: Setup) -> Worker:
+    from stowplan.learn.rollouts import Worker  # noqa: PLC0415  (needs torch)
+
     return Worker(setup)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from stowplan.core.encoder import SCHEMA, Encoder
+from stowplan.core.policy.learned.sizes import NetworkShape
 from stowplan.errors import InvalidInput
-from stowplan.learn.ablations.blocked import LEAST_MARGIN_S, allowed_s, is_blocked
 from stowplan.learn.ablations.fitting import fit, foretell
 from stowplan.learn.ablations.models import OURS, PEER, VARIANTS, make_risk
 from stowplan.learn.ablations.observations import (
@@ -23,10 +23,12 @@ from stowplan.learn.ablations.observations import (
 )
 from stowplan.learn.ablations.scores import accuracy, auroc, drawn_again
 from stowplan.learn.ablations.watching import Watcher, observe
+from stowplan.learn.blocked import LEAST_MARGIN_S, allowed_s, is_blocked
 from stowplan.learn.episodes import simulation_of
+from stowplan.learn.export import sizes_of_schema
 from stowplan.learn.rollouts import Job, Worker
 from stowplan.learn.rules import make_rule
-from stowplan.learn.settings import NetworkShape, Settings
+from stowplan.learn.settings import Settings
 
 RULE = "srpt-fastest"
 
@@ -42,7 +44,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def seen(worker: Worker) -> Observations:
-    return observe(worker.scenario(Job(number=1)), make_rule(RULE), Encoder(), 10_000)
+    return observe(worker.scenario(Job(number=5)), make_rule(RULE), Encoder(), 10_000)
 
 
 def raw(**known: float) -> np.ndarray:
@@ -69,7 +71,7 @@ def test_what_did_not_end_is_blocked_once_it_is_late_and_unknown_before() -> Non
 
 
 def test_labels_are_those_of_the_simulators_own_frame(worker: Worker) -> None:
-    scenario = worker.scenario(Job(number=1))
+    scenario = worker.scenario(Job(number=5))
     watcher = Watcher(make_rule(RULE), Encoder(), np.random.default_rng(1), 1.0)
     simulation = simulation_of(scenario, watcher)
     while not simulation.is_over:
@@ -120,7 +122,7 @@ def test_joined_runs_share_no_workflow(seen: Observations) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_fills_up_a_batch_changes_nothing(name: str, seen: Observations, settings: Settings) -> None:
     torch.manual_seed(1)
-    model = make_risk(name, settings.network.sizes).eval()
+    model = make_risk(name, settings.sizes).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.2)
@@ -134,7 +136,7 @@ def test_what_fills_up_a_batch_changes_nothing(name: str, seen: Observations, se
 @pytest.mark.parametrize(("name", "sees"), [(OURS, True), ("no-position", False), (PEER, False)])
 def test_only_ours_sees_the_position(name: str, sees: bool, seen: Observations, settings: Settings) -> None:
     torch.manual_seed(1)
-    model = make_risk(name, settings.network.sizes).eval()
+    model = make_risk(name, settings.sizes).eval()
     batch = seen.batch([int(seen.groups.argmax())])
     with torch.no_grad():
         for parameter in model.parameters():
@@ -145,7 +147,7 @@ def test_only_ours_sees_the_position(name: str, sees: bool, seen: Observations, 
 
 
 def test_without_topology_no_feature_of_the_graph_matters(seen: Observations, settings: Settings) -> None:
-    model = make_risk("no-topology", settings.network.sizes).eval()
+    model = make_risk("no-topology", settings.sizes).eval()
     batch = seen.batch([int(seen.groups.argmax())])
     with torch.no_grad():
         for parameter in model.parameters():
@@ -159,7 +161,7 @@ def test_without_topology_no_feature_of_the_graph_matters(seen: Observations, se
 
 
 def test_variants_have_equally_many_parameters() -> None:
-    sizes = NetworkShape().sizes
+    sizes = sizes_of_schema(NetworkShape())
     counts = [
         sum(parameter.numel() for parameter in make_risk(name, sizes).parameters())
         for name in VARIANTS
@@ -174,7 +176,7 @@ def test_a_model_learns_and_the_same_seed_learns_the_same(
 ) -> None:
     known = ~np.isnan(seen.blocked)
     truth = seen.blocked[known] > 0.5
-    sizes = settings.network.sizes
+    sizes = settings.sizes
     first = foretell(fit(name, sizes, seen, seed=1, steps=40, batch_cycles=8), seen)
     again = foretell(fit(name, sizes, seen, seed=1, steps=40, batch_cycles=8), seen)
     assert_array_equal(first, again)

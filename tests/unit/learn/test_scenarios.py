@@ -157,7 +157,7 @@ def test_workflows_that_fit_nowhere_are_named() -> None:
     with pytest.raises(InvalidInput, match="no workflow of srasearch fits"):
         draw_scenario(
             {"srasearch": (_with_cores(huge, 1000),)},
-            Ranges(synthetic_share=0.0, gpu_share=0.0),
+            Ranges(synthetic_share=0.0, redrawn_share=0.0, gpu_share=0.0),
             base_seed=1,
             split=Split.TRAINING,
             number=0,

@@ -17,7 +17,7 @@ RULE = "srpt-fastest"
 
 
 def test_a_rule_that_is_watched_decides_as_it_does_alone(worker: Worker) -> None:
-    scenario = worker.scenario(Job(number=1))
+    scenario = worker.scenario(Job(number=3))
     alone = simulation_of(scenario, make_rule(RULE)).run()
     watched = run_episode(
         scenario, Teacher(make_rule(RULE), Encoder(), np.random.default_rng(1), kept_share=1.0), Reward()
@@ -28,7 +28,7 @@ def test_a_rule_that_is_watched_decides_as_it_does_alone(worker: Worker) -> None
 
 
 def test_outcomes_are_those_of_the_simulator(worker: Worker) -> None:
-    scenario = worker.scenario(Job(number=1))
+    scenario = worker.scenario(Job(number=3))
     teacher = Teacher(make_rule(RULE), Encoder(), np.random.default_rng(1), kept_share=1.0)
     record = run_episode(scenario, teacher, Reward())
     frame = simulation_of(scenario, make_rule(RULE)).run().tasks
@@ -48,16 +48,26 @@ def test_outcomes_are_those_of_the_simulator(worker: Worker) -> None:
         for decision in cycle.decisions:
             row = real[decision.key]
             if row["placed_s"] == cycle.time_s:
-                expected_s = row["expected_s"] * factors[decision.key][kinds[row["node"]]]
-                slowdown = min(max(math.log(row["actual_s"] / expected_s), -2.0), 5.0)
+                foreseen = decision.log_prior[decision.choice]
+                slowdown = min(max(math.log(row["actual_s"] / row["expected_s"]) - foreseen, -2.0), 5.0)
                 assert decision.log_slowdown == pytest.approx(slowdown, abs=1e-6)
+                assert foreseen >= math.log(factors[decision.key][kinds[row["node"]]]) - 1e-6
                 checked += 1
-        for key, stretch in zip(cycle.keys, cycle.stretch, strict=True):
-            row = real[key]
-            expected_s = row["expected_s"] * factors[key][kinds[row["node"]]]
-            assert stretch >= (row["finished_s"] - row["ready_s"]) / expected_s - 1e-6
+        for key, bar_s, blocked in zip(cycle.keys, cycle.bar_s, cycle.blocked, strict=True):
+            assert blocked == (real[key]["finished_s"] - cycle.time_s > bar_s)
     assert checked > 30
+    labels = np.concatenate([cycle.blocked for cycle in record.cycles])
+    assert 0.0 < labels.mean() < 1.0
     assert len(record.cycles) > 10
+
+
+def test_readings_are_followed_in_cycles_that_are_not_kept(worker: Worker) -> None:
+    scenario = worker.scenario(Job(number=3))
+    encoders = [Encoder(), Encoder()]
+    for encoder, share in zip(encoders, (0.0, 1.0), strict=True):
+        teacher = Teacher(make_rule(RULE), encoder, np.random.default_rng(1), kept_share=share)
+        run_episode(scenario, teacher, Reward())
+    assert encoders[0].memory == encoders[1].memory != ()
 
 
 def test_decisions_name_the_nodes_as_they_were(worker: Worker) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from stowplan.core.encoder import SCHEMA, FeatureGroup, nominal_statistics
 from stowplan.core.policy.learned import Release
 from stowplan.core.policy.learned.graphs import Graphs
+from stowplan.core.policy.learned.sizes import NetworkShape
 from stowplan.errors import InternalError, InvalidFile
 from tests.learned_cases import NO_TORCH
 
@@ -25,7 +26,7 @@ from stowplan.learn.network import PolicyNetwork  # noqa: E402
 def network() -> PolicyNetwork:
     """Return one of the size that is served, with numbers that matter everywhere."""
     torch.manual_seed(5)
-    made = PolicyNetwork(sizes_of_schema())
+    made = PolicyNetwork(sizes_of_schema(NetworkShape()))
     with torch.no_grad():
         torch.nn.init.normal_(made.group_head.weight, std=0.2)
         torch.nn.init.normal_(made.value_head.weight, std=0.2)
@@ -104,7 +105,7 @@ def test_graphs_that_answer_otherwise_leave_no_release(monkeypatch: pytest.Monke
 
 
 def test_a_network_for_other_columns_is_refused() -> None:
-    sizes = sizes_of_schema()
+    sizes = sizes_of_schema(NetworkShape())
     other = PolicyNetwork(type(sizes)(task_features=3, cluster_features=4, node_features=sizes.node_features))
     with pytest.raises(InvalidFile, match="its network takes 3 numbers of a task, its columns give"):
         released(other)

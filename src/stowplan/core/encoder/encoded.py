@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoded"]
+from stowplan.core.physics.laws import PhysicsLaws
+from stowplan.core.policy.stretch import Asked, Held, estimated_stretch
+
+__all__ = ["EMPTIER", "Encoded"]
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.intp]
+
+EMPTIER: Final = 1e-4
+"""How much longer, relative, a task is taken to run on a full node than on an empty one that is equal else:
+too little to count, and enough to choose between equals as the rules do. A proposal."""
+_LAWS: Final = PhysicsLaws()
+_ALL: Final = slice(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +43,13 @@ class Encoded:
         order_prior: float32 (G,); −log of the remaining expected seconds of the workflow.
         priority: int64 (G,); priority class, which goes before any order.
         cluster_features: float32 (schema.cluster.width,).
+        asked_per_s: float32 (G, RESOURCE_COUNT); units of each `Resource` per second of work.
+        exposed: float32 (G,); share of the time by itself that waits on memory.
+        quota: float32 (G,); share of its speed that a limit on cores leaves.
         node_features: float32 (N, schema.node.width).
+        load: float32 (N, RESOURCE_COUNT); what runs there asks for, units per second, known or hidden.
+        capacity: float32 (N, RESOURCE_COUNT); what there is of it as measured, huge where it is not known.
+        busy: float32 (N,); mean requested share of cores and memory.
         log_factor_of_type: float32 (G, T); log of the time factor of the group's work on a machine type.
         type_of_node: intp (N,); index of the node's machine type.
         node_rows: intp (N,); row of the node in the cluster state.
@@ -52,7 +68,13 @@ class Encoded:
     order_prior: Floats
     priority: NDArray[np.int64]
     cluster_features: Floats
+    asked_per_s: Floats
+    exposed: Floats
+    quota: Floats
     node_features: Floats
+    load: Floats
+    capacity: Floats
+    busy: Floats
     log_factor_of_type: Floats
     type_of_node: Ints
     node_rows: Ints
@@ -67,3 +89,24 @@ class Encoded:
     def log_factor(self) -> Floats:
         """Log of the time factor of each group on each node, float32 (G, N); 0 where nothing is known."""
         return self.log_factor_of_type[:, self.type_of_node]
+
+    def log_prior(self, groups: Ints | slice = _ALL, places: Ints | slice = _ALL) -> Floats:
+        """Return the log of how long tasks take on nodes as they are now, over what is expected of them.
+
+        It is what is known without a network: the log of the time factor, of the estimated stretch by what
+        runs there, and a little for nodes that are not empty (`EMPTIER`).
+
+        Args:
+            groups: some of the G groups.
+            places: some of the N nodes.
+
+        Returns:
+            float32 (groups, places).
+        """
+        asked = Asked(self.asked_per_s[groups], self.exposed[groups], self.quota[groups])
+        held = Held(self.load[places], self.capacity[places])
+        found = estimated_stretch(asked, held, _LAWS).astype(np.float32, copy=False)
+        np.log(found, out=found)
+        found += self.log_factor_of_type[groups][:, self.type_of_node[places]]
+        found += np.float32(EMPTIER) * self.busy[places]
+        return found

@@ -1,17 +1,20 @@
 """A cycle's view as arrays, by the same code in training, in simulation and where decisions are served.
 
-What is encoded is a function of the view alone: caches make it fast and change nothing, which tests hold bit
-for bit, also between a live view and the one read back from its record.
+What is encoded is a function of the view alone, but for the load that readings show and nobody told
+(`hidden_load`): that follows from the readings of the last half minute, and is the encoder's memory. Caches
+make it fast and change nothing, which tests hold bit for bit, also between a live view and the one read back
+from its record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.core.domain import ClusterState
 from stowplan.core.encoder.cluster import encode_cluster
 from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.demands import Demands
@@ -22,6 +25,7 @@ from stowplan.core.encoder.schema import FeatureGroup
 from stowplan.core.encoder.scoring import RowScorer, nominal_statistics
 from stowplan.core.encoder.tasks import encode_tasks
 from stowplan.core.encoder.workflows import Workflows
+from stowplan.core.policy.hidden_load import HiddenLoads
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.semantics import FrozenStatistics
 from stowplan.errors import InternalError, InvalidInput
@@ -73,6 +77,40 @@ class Encoder:
         self._groups = Groups(self._workflows, most_groups)
         self._nodes: NodeRows | None = None
         self._epoch = 0
+        self._state: ClusterState | None = None  # of which `_hidden` is
+        self._hidden = self._nothing_hidden()
+        self._measured: set[int] = (
+            set()
+        )  # rows of which the hidden load is another one since the last encoding
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """What must be known besides a view to encode the same; see `HiddenLoads.memory`."""
+        return self._hidden.memory
+
+    def recall(self, memory: Sequence[int]) -> None:
+        """Go on from where an encoder had this `memory`."""
+        if tuple(memory) != self.memory:
+            self._hidden.recall(memory)
+            self._nodes = self._state = None
+
+    def observe(self, view: CycleView) -> None:
+        """Take in the readings of a cycle that is not encoded, so that later ones are as if it had been.
+
+        Raises:
+            InvalidInput: the board of readings has another number of rows than the state.
+        """
+        nodes, self._nodes = self._nodes, None  # should this fail half-way, the next cycle begins anew
+        if self._state is not None and self._state is not view.state:
+            self._hidden = self._nothing_hidden()
+        self._state = view.state
+        self._measured |= self._hidden.learn(view, self._demands.of)
+        self._nodes = nodes
+
+    def _nothing_hidden(self) -> HiddenLoads:
+        return HiddenLoads(
+            sees_memory=FeatureGroup.MBPI not in self.off, sees_disks=FeatureGroup.STORAGE not in self.off
+        )
 
     def encode(self, view: CycleView) -> Encoded:
         """Return the arrays of a cycle.
@@ -80,11 +118,13 @@ class Encoder:
         Raises:
             InvalidInput: the board of readings has another number of rows than the state.
         """
+        self.observe(view)
         nodes = self._nodes
         if nodes is None or nodes.state is not view.state:
-            nodes = NodeRows(view.state, self._score_node, self._demands, self._epoch)
+            nodes = NodeRows(view.state, self._score_node, self._demands, self._hidden, self._epoch)
         self._nodes = None  # should this fail half-way, the next cycle begins anew
-        nodes.begin(view)
+        nodes.begin(view, self._measured)
+        self._measured = set()
         grouped = self._groups.of(view.pending)
         tasks = encode_tasks(
             grouped, self._workflows, self._demands, nodes.types, nodes.type_counts, view.now_s
@@ -100,7 +140,13 @@ class Encoder:
             order_prior=-np.log(np.maximum(remaining_s, _LEAST_REMAINING_S)).astype(np.float32),
             priority=np.array([group.task.shape.priority for group in grouped.groups], np.int64),
             cluster_features=self._score_cluster(cluster[None, :])[0],
+            asked_per_s=tasks.asked[:, :-2],
+            exposed=tasks.asked[:, -2],
+            quota=tasks.asked[:, -1],
             node_features=nodes.encoded,
+            load=nodes.load,
+            capacity=nodes.capacity,
+            busy=nodes.busy,
             log_factor_of_type=tasks.log_factors.astype(np.float32),
             type_of_node=nodes.type_of,
             node_rows=nodes.rows,
@@ -120,11 +166,11 @@ class Encoder:
         return position.astype(np.float32)
 
     def refresh_nodes(self) -> NDArray[np.intp]:
-        """Bring `node_features` and `raw_node` of the last encoding up to the state as it is now.
+        """Bring the node arrays of the last encoding up to the state as it is now.
 
         Returns:
-            The places of the nodes whose features changed since the last call, or since the encoder first saw
-            them, also of those that changed back; ascending.
+            The places of the nodes whose features, load or capacity changed since the last call, or since the
+            encoder first saw them, also of those that changed back; ascending.
 
         Raises:
             InternalError: nothing was encoded yet.

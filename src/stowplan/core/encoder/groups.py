@@ -32,7 +32,8 @@ class TaskGroup:
         members: indexes of them all into the pending tasks of this cycle, in order of arrival.
         cycle: in which `first` and `members` were found.
         rank_s: upward rank of the first, in this cycle.
-        own: what `tasks` keeps: float64 (columns,), NaN where it is not a matter of the task alone.
+        asked: what `tasks` keeps: float32 (RESOURCE_COUNT + 2,), what the task asks for,
+        own: the same: float64 (columns,), NaN where it is not a matter of the task alone.
         freed: what `tasks` keeps: how many children the first one frees,
         freed_as_of: which task that is, and how many tasks of its workflow were open then.
         log_factors: what `tasks` keeps: logs of the time factors by machine type,
@@ -40,6 +41,7 @@ class TaskGroup:
     """
 
     __slots__ = (
+        "asked",
         "cycle",
         "first",
         "freed",
@@ -62,6 +64,7 @@ class TaskGroup:
         self.cycle = -1
         self.rank_s = 0.0
         self.own: NDArray[np.float64] | None = None
+        self.asked: NDArray[np.float32] = np.empty(0, np.float32)
         self.freed = 0
         self.freed_as_of: tuple[int, int] = (-1, -1)
         self.log_factors: NDArray[np.float64] = np.empty(0)

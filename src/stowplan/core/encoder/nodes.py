@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,11 @@ from stowplan.core.domain import (
 )
 from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.demands import Demands
+from stowplan.core.encoder.factors import MOST_AMOUNT, usable_amounts
 from stowplan.core.encoder.gpu_rooms import GpuRooms
 from stowplan.core.encoder.node_columns import LOADS, READINGS, RESIDUALS
 from stowplan.core.encoder.occupants import (
+    ASKED,
     EXPOSED,
     EXPOSED_CORES,
     KNOWN,
@@ -38,15 +40,17 @@ from stowplan.core.encoder.occupants import (
 from stowplan.core.encoder.scoring import RowScorer
 from stowplan.core.encoder.tasks import gpus_requested
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
-from stowplan.core.policy.demand import capacity_of
+from stowplan.core.policy.demand import busy_share, capacity_of
+from stowplan.core.policy.hidden_load import DISK_RESOURCES, HiddenLoads
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.semantics.board import NodeReadings
-from stowplan.errors import InternalError, InvalidInput
+from stowplan.errors import InternalError
 
 __all__ = ["NodeRows"]
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.generic)
 
 _WIDTH: Final = len(SCHEMA.node.columns)
 _AT: Final = SCHEMA.node.places
@@ -77,6 +81,8 @@ _DISK_RESIDUAL: Final = [reading for reading, _ in RESIDUALS.values()].index("st
 _FREE_GPU, _FREE_CORES, _FREE_MEMORY = _AT["free_gpu_share"], _AT["free_cpu_cores"], _AT["free_memory_bytes"]
 _FREE_TOGETHER: Final = _AT["free_gpus_together"]
 _PODS, _KNOWN_PODS, _OTHER_CPU = _AT["pods"], _AT["known_pods_share"], _AT["other_cpu_share"]
+_LOAD, _CAPACITY, _BUSY = slice(RESOURCE_COUNT), slice(RESOURCE_COUNT, 2 * RESOURCE_COUNT), 2 * RESOURCE_COUNT
+_LEAST_CAPACITY: Final = 1e-3
 _COUNTED: Final = slice(CPU_COLUMN, PODS_COLUMN + 1)  # cores, memory, pods: the first columns of every state
 
 
@@ -86,6 +92,7 @@ class NodeRows:
     Attributes:
         raw: float64 (N, columns).
         encoded: float32 (N, schema.node.width).
+        load, capacity, busy: as in `Encoded`; views of one array that changes in place.
         rows: intp (N,); row of each in the state.
         types: names of the nodes' machine types, sorted.
         type_counts: int64 (types,); how many nodes are of each.
@@ -93,9 +100,12 @@ class NodeRows:
         epoch: grows when nodes came or went.
     """
 
-    def __init__(self, state: ClusterState, scorer: RowScorer, demands: Demands, epoch: int) -> None:
-        """Know no node of `state` yet; epochs begin above `epoch`."""
+    def __init__(
+        self, state: ClusterState, scorer: RowScorer, demands: Demands, hidden: HiddenLoads, epoch: int
+    ) -> None:
+        """Know no node of `state` yet; epochs begin above `epoch`. `hidden` follows the same state."""
         self.state = state
+        self._hidden = hidden
         self._score = scorer
         self._occupants = Occupants(state, demands)
         self._sequence = -1
@@ -115,20 +125,37 @@ class NodeRows:
         self.rows: Ints = np.empty(0, np.intp)
         self.raw: Doubles = np.empty((0, _WIDTH))
         self.encoded: NDArray[np.float32] = np.empty((0, scorer.encoded_width), np.float32)
+        self._held = _empty_held(0)
 
     @property
     def type_of(self) -> Ints:
         """Index of each node's machine type, intp (N,)."""
         return self._type_of_row[self.rows]
 
-    def begin(self, view: CycleView) -> None:
+    @property
+    def load(self) -> NDArray[np.float32]:
+        """What is asked for on each node, float32 (N, RESOURCE_COUNT); see `Encoded`."""
+        return self._held[:, _LOAD]
+
+    @property
+    def capacity(self) -> NDArray[np.float32]:
+        """What each node has, float32 (N, RESOURCE_COUNT); see `Encoded`."""
+        return self._held[:, _CAPACITY]
+
+    @property
+    def busy(self) -> NDArray[np.float32]:
+        """How full each node is, float32 (N,); see `Encoded`."""
+        return self._held[:, _BUSY]
+
+    def begin(self, view: CycleView, measured: set[int]) -> None:
         """Bring the rows up to what `view` says.
 
-        Raises:
-            InvalidInput: the readings are of another number of rows than the state.
+        Args:
+            view: of the cycle.
+            measured: rows of which the hidden load is another one than before.
         """
         stale = self._occupants.begin(view)
-        read = self._rows_read(view.readings)
+        read = self._rows_read(view.readings) | measured
         occupied, are_others = self._touched()
         occupied = None if occupied is None or stale is None else occupied | stale
         self._bring_up(occupied, read, are_others=are_others)
@@ -206,10 +233,6 @@ class NodeRows:
 
     def _rows_read(self, readings: NodeReadings | None) -> set[int]:
         """Return the rows of which readings changed."""
-        if readings is not None and len(readings) != self.state.capacity:
-            raise InvalidInput(
-                f"the board of readings has {len(readings)} rows, the state {self.state.capacity}; `grow` it"
-            )
         version = -1 if readings is None else readings.version
         if readings is not self._readings:
             if readings is not None:
@@ -243,8 +266,11 @@ class NodeRows:
         if rows.size:
             self._count(rows)
         if are_others:
-            self.raw = self._raw_rows(self.rows)
-            self.encoded = self._score(self.raw)
+            raw = self._raw_rows(self.rows)
+            # Whoever holds the arrays of this cycle goes on with them, unless there are more or fewer nodes.
+            self.raw = _kept(self.raw, raw)
+            self.encoded = _kept(self.encoded, self._score(raw))
+            self._held = _kept(self._held, self._held_rows(self.rows))
             self._changed = set(range(self.rows.size))
             return
         if occupied is not None and read:
@@ -254,8 +280,10 @@ class NodeRows:
         places = self._place_of[rows]
         raw = self.raw[places] = self._raw_rows(rows)
         encoded = self._score(raw)
-        differs = (encoded != self.encoded[places]).any(axis=1)
+        held = self._held_rows(rows)
+        differs = (encoded != self.encoded[places]).any(axis=1) | (held != self._held[places]).any(axis=1)
         self.encoded[places] = encoded
+        self._held[places] = held
         self._changed.update(places[differs].tolist())
 
     def _with_node(self, rows: set[int]) -> Ints:
@@ -282,6 +310,17 @@ class NodeRows:
             raw[:, _READINGS_AT] = readings.values[rows][:, self._board_columns]
             _fill_residuals(raw, capacity)
         return raw
+
+    def _held_rows(self, rows: Ints) -> NDArray[np.float32]:
+        """Return float32 (rows, columns): load, capacity, and how full a node is."""
+        held = _empty_held(rows.size)
+        held[:, _LOAD] = usable_amounts(self._sums[rows, ASKED] + self._hidden.bytes_per_s(rows))
+        capacity = self._fixed[rows, :RESOURCE_COUNT]
+        capacity = np.where(np.isnan(capacity), MOST_AMOUNT, capacity)
+        capacity[:, DISK_RESOURCES] *= self._hidden.disk_share(rows)[:, None]
+        held[:, _CAPACITY] = np.clip(capacity, _LEAST_CAPACITY, MOST_AMOUNT)
+        held[:, _BUSY] = busy_share(self.state, rows)
+        return held
 
     def _fill_room(self, raw: Doubles, rows: Ints) -> None:
         state = self.state
@@ -318,6 +357,18 @@ def _fill_residuals(raw: Doubles, capacity: Doubles) -> None:
     explained[:, :3] = loads[:, : Resource.DISK + 1]
     explained[:, 3] = np.fmax(loads[:, Resource.NIC_UP], loads[:, Resource.NIC_DOWN])
     raw[:, _RESIDUALS_AT] = measured - explained
+
+
+def _empty_held(rows: int) -> NDArray[np.float32]:
+    return np.empty((rows, 2 * RESOURCE_COUNT + 1), np.float32, order="F")  # read column by column
+
+
+def _kept(before: NDArray[Number], now: NDArray[Number]) -> NDArray[Number]:
+    """Return `now`, in the array from before if it has room for it."""
+    if before.shape != now.shape:
+        return now
+    before[...] = now
+    return before
 
 
 def _type_of(node: Node | None) -> str | None:

@@ -31,7 +31,7 @@ from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.demand import TaskDemand, requested_demand
 from stowplan.core.policy.interface import CycleView
 
-__all__ = ["EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "OTHER_CORES", "Occupants"]
+__all__ = ["ASKED", "EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "OTHER_CORES", "Occupants"]
 
 Doubles = NDArray[np.float64]
 
@@ -39,9 +39,11 @@ EXPOSED: Final = RESOURCE_COUNT
 EXPOSED_CORES: Final = RESOURCE_COUNT + 1
 KNOWN: Final = RESOURCE_COUNT + 2
 OTHER_CORES: Final = RESOURCE_COUNT + 3
-OCCUPANT_COLUMNS: Final = RESOURCE_COUNT + 4
+ASKED: Final = slice(RESOURCE_COUNT + 4, 2 * RESOURCE_COUNT + 4)
+OCCUPANT_COLUMNS: Final = 2 * RESOURCE_COUNT + 4
 """What is summed over the pods of a node: units of each `Resource` per second, exposed latency shares, the
-same times cores, how many of the pods are known tasks, and the cores that the others request."""
+same times cores, how many of the pods are known tasks, the cores that the others request, and units of each
+`Resource` per second of work on the reference machine."""
 _STRETCH: Final = 64
 _MOST: Final = 16384  # pods and tasks remembered, unless more are bound
 
@@ -236,4 +238,5 @@ def _sums_of(demand: TaskDemand, kind: str, known: int) -> Doubles:
     sums[EXPOSED_CORES] = demand.exposed * sums[Resource.CPU]
     sums[KNOWN] = known
     sums[OTHER_CORES] = 0.0 if known else sums[Resource.CPU]
+    sums[ASKED] = demand.per_s
     return sums

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from stowplan.core.domain import CPU, MEMORY, Task, TaskStatus, WorkflowProgress
 from stowplan.core.encoder.columns import SCHEMA
 from stowplan.core.encoder.demands import Demands
-from stowplan.core.encoder.factors import usable_factor
+from stowplan.core.encoder.factors import usable_amounts, usable_factor
 from stowplan.core.encoder.groups import Grouped
 from stowplan.core.encoder.workflows import Places, ProgressFacts, Workflows
-from stowplan.core.physics.vocabulary import Resource
+from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.demand import TaskDemand
 
 __all__ = ["TasksEncoded", "encode_tasks", "gpus_requested"]
@@ -47,6 +47,7 @@ _GROUP_COLUMNS: Final = np.array([_AT[name] for name in _OF_GROUP])
 _WORKFLOW_COLUMNS: Final = np.array([_AT[name] for name in _OF_WORKFLOW])
 _BEST_FACTOR, _MEAN_FACTOR = _AT["best_factor"], _AT["mean_factor"]
 _RUNNING: Final = int(TaskStatus.RUNNING)
+_LEAST_QUOTA: Final = 1e-3
 _GPU_SUFFIX: Final = "/gpu"  # of extended resources: nvidia.com/gpu, amd.com/gpu …
 
 
@@ -58,12 +59,14 @@ class TasksEncoded:
         raw: float64 (G, columns).
         position: float64 (G, 4); see `Encoded.position`.
         log_factors: float64 (G, T).
+        asked: float32 (G, RESOURCE_COUNT + 2); `asked_per_s`, `exposed` and `quota` of `Encoded`.
         workflows: the workflows.
     """
 
     raw: Doubles
     position: Doubles
     log_factors: Doubles
+    asked: NDArray[np.float32]
     workflows: list[ProgressFacts]
 
 
@@ -100,7 +103,9 @@ def encode_tasks(
         places, members = facts[at].places, len(group.members)
         pending_of[at] += members
         if group.own is None:
-            group.own = _own_row(group.task, demands.of(group.task), places, first.index)
+            demand = demands.of(group.task)
+            group.own = _own_row(group.task, demand, places, first.index)
+            group.asked = _asked(demand)
         if group.types is not types:
             group.log_factors, group.types = _log_factors(group.task, types), types
         as_of = (first.index, progress.open_tasks)  # parents are only counted down when a task ends
@@ -124,7 +129,8 @@ def encode_tasks(
         raw[:, _MEAN_FACTOR] = np.exp((log_factors * type_counts).sum(axis=1) / type_counts.sum())
     rank_share = np.divide(rank_s, longest_s, out=np.zeros(size), where=longest_s > 0.0)
     position = np.stack([order, raw[:, _AT["depth"]], raw[:, _AT["parents"]], rank_share], axis=1)
-    return TasksEncoded(raw, position, log_factors, facts)
+    asked = np.array([group.asked for group in groups], dtype=np.float32).reshape(size, RESOURCE_COUNT + 2)
+    return TasksEncoded(raw, position, log_factors, asked, facts)
 
 
 def gpus_requested(amounts: Mapping[str, int]) -> int:
@@ -162,6 +168,14 @@ def _own_row(task: Task, demand: TaskDemand, places: Places, index: int) -> Doub
     for name, number in own.items():
         row[_AT[name]] = number
     return row
+
+
+def _asked(demand: TaskDemand) -> NDArray[np.float32]:
+    """Return what a task asks for, its exposed share and its quota, kept within what can be reckoned with."""
+    row = np.array([*demand.per_s, demand.exposed, demand.quota])
+    row[:-2] = usable_amounts(row[:-2])
+    row[-2:] = np.clip(np.nan_to_num(row[-2:]), (0.0, _LEAST_QUOTA), 1.0)
+    return row.astype(np.float32)
 
 
 def _workflow_row(facts: ProgressFacts, pending: int, now_s: float) -> tuple[float, ...]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.core.domain import CPU, Node, PodShape, Task, WorkProfile
+from stowplan.core.domain import CPU, ClusterState, Node, PodShape, Task, WorkProfile
 from stowplan.core.physics.cpu_weight import cpu_weight_of_request
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 
-__all__ = ["TaskDemand", "capacity_of", "demand_of_task", "requested_demand", "task_demand"]
+__all__ = ["TaskDemand", "busy_share", "capacity_of", "demand_of_task", "requested_demand", "task_demand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,12 @@ def capacity_of(node: Node) -> list[float]:
         hardware.nic_down_bytes_per_s or np.inf,
         hardware.pcie_bytes_per_s or np.inf,
     ]
+
+
+def busy_share(state: ClusterState, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.float64]:
+    """Return the mean requested share of CPU and memory of `rows`, by row, 0–1; of all rows (capacity,)."""
+    shares = state.requested[rows, :2] / np.maximum(state.allocatable[rows, :2], 1)
+    return np.clip((shares[:, 0] + shares[:, 1]) * 0.5, 0.0, 1.0)
 
 
 def demand_of_task(task: Task) -> TaskDemand:

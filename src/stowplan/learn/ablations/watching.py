@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from stowplan.core.encoder import Encoded, Encoder
 from stowplan.core.policy import CycleView, Plan, Policy
-from stowplan.learn.ablations.blocked import allowed_s, is_blocked
 from stowplan.learn.ablations.observations import Observations
-from stowplan.learn.episodes import simulation_of
+from stowplan.learn.blocked import allowed_s, is_blocked
+from stowplan.learn.episodes import ends_s_of, simulation_of
 from stowplan.learn.scenarios import Scenario
-from stowplan.simulate.ledger import AttemptStatus
-from stowplan.simulate.simulator import Simulation
 
 __all__ = ["Watcher", "observe"]
 
@@ -96,7 +94,7 @@ def observe(scenario: Scenario, rule: Policy, encoder: Encoder, kept_cycles: int
     simulation = simulation_of(scenario, watcher)
     while not simulation.is_over:
         simulation.step()
-    ends_s = _ends_s(simulation)
+    ends_s = ends_s_of(simulation)
     book = simulation.book
     seen = watcher.seen
     tasks = [[book.id_of[key] for key in one.keys] for one in seen]
@@ -114,12 +112,3 @@ def observe(scenario: Scenario, rule: Policy, encoder: Encoder, kept_cycles: int
         cluster_features=np.stack([one.cluster_features for one in seen]),
         node_features=np.concatenate([one.node_features for one in seen]),
     )
-
-
-def _ends_s(simulation: Simulation) -> NDArray[np.float64]:
-    """Return when each task came to a good end, (T,); NaN: it did not."""
-    ledger = simulation.floor.ledger
-    ends_s = np.full(len(simulation.book.tasks), np.nan)
-    done = np.array(ledger.status, dtype=np.int8) == AttemptStatus.DONE
-    ends_s[np.array(ledger.task, dtype=np.int64)[done]] = np.array(ledger.ended_s)[done]
-    return ends_s

@@ -1,8 +1,8 @@
 """A random cluster: nodes of the drawn types in zones and racks, hidden tenants, and resources that drift.
 
-Tenants request nothing and take a large part of a machine's memory bandwidth, disk or cores for minutes,
-again and again; drift is the two-state chain of the simulator, shallow as cloud VMs show it or down to a few
-per cent as shared disks can fall. A policy sees both only in the nodes' readings.
+Tenants request nothing and take a part or all of a machine's memory bandwidth, disk, network or cores for
+minutes, again and again; drift is the two-state chain of the simulator, shallow as cloud VMs show it or down
+to a few per cent as shared disks can fall. A policy sees both only in the nodes' readings.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from stowplan.core.domain import (
     WorkProfile,
 )
 from stowplan.core.physics.vocabulary import Resource
+from stowplan.learn.scenarios.chance import log_uniform
+from stowplan.learn.scenarios.demands import KEPT
 from stowplan.learn.scenarios.machines import MachineType
 from stowplan.learn.scenarios.ranges import Ranges
 from stowplan.simulate.clusters import Cluster
@@ -34,20 +36,24 @@ from stowplan.simulate.clusters.model import BackgroundTenant, Drift, Fabric, Li
 __all__ = ["draw_cluster"]
 
 _MIB = float(1 << 20)
-_DRIFTING = (Resource.DRAM, Resource.DISK, Resource.NIC_DOWN)
+_DRIFTING = (Resource.DRAM, Resource.DISK, Resource.NIC_DOWN, Resource.NIC_UP)
 _POD_LIMIT = 110
+_MOST_CORES = 480.0
+"""Of a cluster, about: the tasks of an episode could not load more."""
 
 
 def draw_cluster(
     rng: np.random.Generator, ranges: Ranges, types: tuple[MachineType, ...], name: str
 ) -> Cluster:
     """Draw nodes of every type, what lies between them and what presses on them."""
-    count = max(int(rng.integers(ranges.nodes[0], ranges.nodes[1] + 1)), len(types))
+    mean_cores = math.fsum(kind.hardware.cores for kind in types) / len(types)
+    most = min(ranges.nodes[1], max(round(_MOST_CORES / mean_cores), ranges.nodes[0]))
+    count = max(round(log_uniform(rng, ranges.nodes[0], most)), len(types))
     shares = rng.dirichlet(np.full(len(types), 2.0))
     of_type = [*range(len(types)), *rng.choice(len(types), count - len(types), p=shares).tolist()]
     zones = int(rng.integers(1, 4))
     racks = int(rng.integers(1, 5))
-    kept_cores, kept_memory = float(rng.uniform(0.93, 1.0)), float(rng.uniform(0.8, 0.95))
+    kept_cores, kept_memory = float(rng.uniform(KEPT[0], 1.0)), float(rng.uniform(KEPT[1], 0.95))
     nodes = tuple(
         _node(f"{types[kind].name}-{number}", types[kind], number, (zones, racks), (kept_cores, kept_memory))
         for number, kind in enumerate(sorted(of_type))
@@ -104,7 +110,7 @@ def _draw_tenants(
     for node in nodes:
         if rng.random() >= share:
             continue
-        every_s = 60.0 * math.exp(float(rng.uniform(math.log(4.0), math.log(60.0))))
+        every_s = 60.0 * log_uniform(rng, 4.0, 60.0)
         length_s = every_s * float(rng.uniform(0.15, 0.8))
         work = WorkProfile((_tenant_phase(rng, ranges, node, length_s),))
         first_s = float(rng.uniform(-length_s, every_s))  # some are under way when the run begins
@@ -115,22 +121,30 @@ def _draw_tenants(
 def _tenant_phase(rng: np.random.Generator, ranges: Ranges, node: Node, length_s: float) -> Phase:
     hardware, strength = node.hardware, float(rng.uniform(*ranges.tenant_strength))
     kind = rng.random()
-    if kind < 0.45:
+    if kind < 0.4:
         return Phase(
             length_s,
             cpu_cores=float(rng.uniform(0.2, 1.5)),
             dram_bytes_per_s=strength * hardware.dram_bytes_per_s,
             latency_share=0.3,
         )
-    if kind < 0.8:
+    if kind < 0.7:
+        of_writes = float(rng.random())
         return Phase(
             length_s,
             cpu_cores=0.2,
-            disk_read_bytes_per_s=strength * hardware.disks[0].base_bytes_per_s,
-            disk_queue_bytes=math.exp(float(rng.uniform(0.0, math.log(8.0)))) * _MIB,
+            disk_read_bytes_per_s=(1.0 - of_writes) * strength * hardware.disks[0].base_bytes_per_s,
+            disk_write_bytes_per_s=of_writes * strength * hardware.disks[0].base_bytes_per_s,
+            disk_queue_bytes=log_uniform(rng, 0.25, 16.0) * _MIB,
         )
-    if kind < 0.9:
-        return Phase(length_s, cpu_cores=0.2, nic_down_bytes_per_s=strength * hardware.nic_down_bytes_per_s)
+    if kind < 0.85:
+        is_down = rng.random() < 0.5
+        return Phase(
+            length_s,
+            cpu_cores=0.2,
+            nic_down_bytes_per_s=strength * hardware.nic_down_bytes_per_s if is_down else 0.0,
+            nic_up_bytes_per_s=0.0 if is_down else strength * hardware.nic_up_bytes_per_s,
+        )
     return Phase(length_s, cpu_cores=strength * hardware.cores, dram_bytes_per_s=1e9)
 
 
@@ -149,7 +163,7 @@ def _draw_drift(rng: np.random.Generator, ranges: Ranges, nodes: tuple[Node, ...
                 resource=resource,
                 mean_normal_s=60.0 * float(rng.uniform(15.0, 120.0)),
                 mean_degraded_s=60.0 * float(rng.uniform(2.0, 15.0)),
-                levels=(float(rng.uniform(0.03, 0.3)),)
+                levels=(log_uniform(rng, 0.02, 0.3),)
                 if is_deep
                 else tuple(np.sort(rng.uniform(0.4, 0.95, 5)).tolist()),
             )

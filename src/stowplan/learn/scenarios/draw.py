@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stowplan.core.domain import CPU, MEMORY, Workflow
+from stowplan.core.domain import Workflow
 from stowplan.core.encoder import FeatureGroup
 from stowplan.errors import InvalidInput
+from stowplan.learn.scenarios.chance import log_uniform
 from stowplan.learn.scenarios.clusters import draw_cluster
 from stowplan.learn.scenarios.faults import draw_faults
+from stowplan.learn.scenarios.load import mean_gap_s, room_for
 from stowplan.learn.scenarios.machines import draw_types
-from stowplan.learn.scenarios.programs import draw_programs
+from stowplan.learn.scenarios.programs import Program, draw_programs, programmed
 from stowplan.learn.scenarios.ranges import Ranges
 from stowplan.learn.scenarios.recordings import Split
 from stowplan.learn.scenarios.synthetic import FAMILY, draw_workflow
@@ -31,6 +33,11 @@ from stowplan.simulate.workloads import AllAtOnce, Arrivals, Burst, Poisson, Sub
 __all__ = ["Scenario", "draw_scenario", "seed_of"]
 
 _SPLIT_KEY = {Split.TRAINING: 0, Split.VALIDATION: 1, Split.TEST: 2}
+_INTERVALS_S = (0.0, 1.0, 1.0, 2.0, 2.0)
+_READINGS_S = (5.0, 10.0, 15.0, 30.0)
+_MOST_NODE_S = 1.2e5
+"""Seconds of an episode times its nodes, about; by that and the next an episode takes a few seconds."""
+_MOST_READINGS = 16000  # of all nodes in an episode, about; one takes 0.1 ms
 _HORIZON = 20.0  # an episode ends after this many times the time that its work needs
 
 
@@ -99,17 +106,13 @@ def _draw(
     types = draw_types(rng, ranges, has_gpus=has_gpus)
     cluster = draw_cluster(rng, ranges, types, f"scenario-{number}")
     workflows = _draw_workflows(rng, recordings, ranges, has_gpus=has_gpus)
-    scale = _log_uniform(rng, *ranges.task_scale)
-    templates = tuple(sorted({task.template for workflow in workflows for task in workflow.tasks}))
-    programs = draw_programs(rng, templates, types, has_errors=rng.random() < ranges.estimate_error_share)
-    changed = [
-        replace(w, tasks=tuple(programs[task.template].applied(task, scale) for task in w.tasks))
-        for w in workflows
-    ]
-    fitting = [workflow for workflow in changed if _fits(workflow, cluster)]
-    if not fitting:
+    programs = draw_programs(rng, ranges, workflows, types)
+    made = programmed(workflows, programs)
+    kept = [before for before, after in zip(workflows, made, strict=True) if _fits(after, cluster)]
+    if not kept:
         return None
-    gap_s = _mean_gap_s(fitting, cluster, float(rng.uniform(*ranges.load)))
+    load = float(rng.uniform(*ranges.load))
+    fitting, gap_s = _affordable(kept, programs, cluster, load, ranges.workflows[0])
     length_s = gap_s * len(fitting)
     workload = Workload(
         f"scenario-{number}",
@@ -125,11 +128,30 @@ def _draw(
         workload=workload,
         faults=faults,
         options=_draw_options(
-            rng, horizon_s=_HORIZON * (length_s + max(paths_s)), noisy_share=ranges.noisy_share
+            rng, len(cluster), length_s=length_s + max(paths_s), noisy_share=ranges.noisy_share
         ),
         without=tuple(group for group in FeatureGroup if rng.random() < ranges.missing_share),
         time_scale_s=math.fsum(paths_s) / len(paths_s),
     )
+
+
+def _affordable(
+    workflows: list[Workflow], programs: dict[str, Program], cluster: Cluster, load: float, fewest: int
+) -> tuple[list[Workflow], float]:
+    """Return workflows as they run and the mean gap between them, so that an episode is not too long.
+
+    What is too long has fewer workflows, but `fewest`, and if that is not enough all its durations are cut.
+    """
+    most_s = _MOST_NODE_S / len(cluster)
+    made = programmed(workflows, programs)
+    made = made[: max(int(most_s / mean_gap_s(made, cluster, load)), fewest)]
+    gap_s = mean_gap_s(made, cluster, load)
+    length_s = gap_s * len(made) + max(workflow.critical_path()[1] for workflow in made)
+    if length_s <= most_s:
+        return made, gap_s
+    paced = {template: program.paced(most_s / length_s) for template, program in programs.items()}
+    made = programmed(workflows[: len(made)], paced)
+    return made, mean_gap_s(made, cluster, load)
 
 
 def _draw_workflows(
@@ -148,7 +170,8 @@ def _draw_workflows(
     drawn: list[Workflow] = []
     for number in range(count):
         if rng.random() < synthetic_share or not families:
-            chosen = draw_workflow(rng, f"{FAMILY}/{number}", most_tasks=min(left, 120), uses_gpus=has_gpus)
+            size = round(log_uniform(rng, 2.0, max(most, 2.0)))
+            chosen = draw_workflow(rng, f"{FAMILY}/{number}", most_tasks=size, uses_gpus=has_gpus)
         else:
             family = recordings[families[int(rng.choice(len(families), p=weights))]]
             known = [workflow for workflow in family if len(workflow) <= most] or [min(family, key=len)]
@@ -164,24 +187,7 @@ def _draw_workflows(
 
 def _fits(workflow: Workflow, cluster: Cluster) -> bool:
     """Whether every task fits some node that is empty."""
-    nodes = {(node.allocatable, len(node.hardware.gpus)) for node in cluster.nodes}
-    return all(
-        any(
-            room.get(CPU, 0) >= shape.requests.get(CPU, 0)
-            and room.get(MEMORY, 0) >= shape.requests.get(MEMORY, 0)
-            and gpus >= (shape.gpu.count if shape.gpu is not None else 0)
-            for room, gpus in nodes
-        )
-        for shape in dict.fromkeys(task.shape for task in workflow.tasks)
-    )
-
-
-def _mean_gap_s(workflows: list[Workflow], cluster: Cluster, load: float) -> float:
-    """Return the mean gap of arrivals at which `load` of the cluster's cores are requested."""
-    core_s = math.fsum(
-        task.work.alone_s * task.shape.requests.get(CPU, 0) / 1000 for w in workflows for task in w.tasks
-    )
-    return core_s / (load * cluster.cores * len(workflows))
+    return all(room_for(shape, cluster) for shape in dict.fromkeys(task.shape for task in workflow.tasks))
 
 
 def _draw_arrivals(rng: np.random.Generator, gap_s: float, length_s: float) -> Arrivals:
@@ -193,27 +199,29 @@ def _draw_arrivals(rng: np.random.Generator, gap_s: float, length_s: float) -> A
     return Poisson(gap_s)
 
 
-def _draw_options(rng: np.random.Generator, *, horizon_s: float, noisy_share: float) -> SimulationOptions:
+def _draw_options(
+    rng: np.random.Generator, nodes: int, *, length_s: float, noisy_share: float
+) -> SimulationOptions:
     is_instant = rng.random() < 0.5
+    bearable = [every_s for every_s in _READINGS_S if every_s * _MOST_READINGS >= length_s * nodes]
+    interval_s = float(rng.choice(bearable or _READINGS_S[-1:]))
+    is_noisy = rng.random() < noisy_share
     return SimulationOptions(
-        scheduling_interval_s=0.0 if rng.random() < 0.3 else float(rng.choice((0.5, 1.0, 2.0))),
+        scheduling_interval_s=float(rng.choice(_INTERVALS_S)),
         pod_startup_s=0.0 if is_instant else float(rng.uniform(0.5, 6.0)),
         unreachable_toleration_s=float(rng.choice((30.0, 300.0))),
-        horizon_s=horizon_s,
-        sensors=_draw_sensors(rng) if rng.random() < noisy_share else SensorOptions(),
+        horizon_s=_HORIZON * length_s,
+        sensors=_draw_sensors(rng, interval_s) if is_noisy else SensorOptions(interval_s=interval_s),
         usage_points=2,
         node_usage_rows=4,
     )
 
 
-def _draw_sensors(rng: np.random.Generator) -> SensorOptions:
-    """Draw how badly nodes are measured."""
+def _draw_sensors(rng: np.random.Generator, interval_s: float) -> SensorOptions:
+    """Draw how badly nodes are measured: one in two readings lost is an agent that hardly keeps up."""
     return SensorOptions(
-        noise=float(rng.uniform(0.0, 0.2)),
-        delay_s=float(rng.uniform(0.0, 10.0)),
-        loss=float(rng.uniform(0.0, 0.2)),
+        interval_s=interval_s,
+        noise=float(rng.uniform(0.0, 0.4)),
+        delay_s=log_uniform(rng, 0.1, 30.0),
+        loss=0.5 * float(rng.random() ** 2),
     )
-
-
-def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    return math.exp(float(rng.uniform(math.log(low), math.log(high))))

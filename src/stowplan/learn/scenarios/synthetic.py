@@ -1,17 +1,16 @@
-"""Random workflows: layered graphs whose widths, durations and demands no recording has.
+"""Random workflows: graphs whose shapes, widths, durations and demands no recording has.
 
 They keep the policy from learning seven families by heart, and are the only ones that use GPUs: no recording
-does. Shapes are fan-out and fan-in of random width, the form of nearly every scientific workflow; a task
-depends on one to three tasks of the layer before, or on all of it where the layer is a single task.
+does.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from stowplan.core.domain import GpuRequest, Phase, Task, Workflow, WorkProfile
+from stowplan.learn.scenarios.chance import log_uniform
+from stowplan.learn.scenarios.graphs import draw_graph
 from stowplan.simulate.work_rules import pod_shape
 
 __all__ = ["FAMILY", "draw_workflow"]
@@ -19,50 +18,36 @@ __all__ = ["FAMILY", "draw_workflow"]
 FAMILY = "synthetic"
 _GIB = float(1 << 30)
 _MIB = float(1 << 20)
-_MOST_PARENTS = 3
 
 
 def draw_workflow(rng: np.random.Generator, name: str, *, most_tasks: int, uses_gpus: bool) -> Workflow:
-    """Draw a workflow of at most `most_tasks` tasks; every task of a layer is of one template."""
-    depth = int(rng.integers(2, 9))
-    tasks: list[Task] = []
-    edges: list[tuple[str, str]] = []
-    above: list[str] = []
-    for layer in range(depth):
-        left = most_tasks - len(tasks)
-        if left <= 0:
-            break
-        is_wide = rng.random() < 0.5
-        width = min(left, int(rng.integers(2, 25)) if is_wide else int(rng.integers(1, 3)))
-        layer_tasks = _draw_layer(rng, layer, width, uses_gpus=uses_gpus and rng.random() < 0.4)
-        for task in layer_tasks:
-            edges += [(parent, task.name) for parent in _parents(rng, above, width)]
-        tasks += layer_tasks
-        above = [task.name for task in layer_tasks]
-    return Workflow(name, tuple(tasks), tuple(edges), family=FAMILY)
+    """Draw a workflow of about `most_tasks` tasks at most."""
+    graph = draw_graph(rng, most_tasks)
+    tasks: list[Task | None] = [None] * len(graph.template)
+    for template in sorted(set(graph.template)):
+        places = [place for place, own in enumerate(graph.template) if own == template]
+        drawn = _draw_tasks(rng, template, len(places), uses_gpus=uses_gpus and rng.random() < 0.4)
+        for place, task in zip(places, drawn, strict=True):
+            tasks[place] = task
+    made = tuple(task for task in tasks if task is not None)
+    edges = tuple((made[parent].name, made[child].name) for parent, child in graph.edges)
+    return Workflow(name, made, edges, family=FAMILY)
 
 
-def _parents(rng: np.random.Generator, above: list[str], width: int) -> list[str]:
-    if not above or width == 1:
-        return above
-    count = int(rng.integers(1, min(len(above), _MOST_PARENTS) + 1))
-    return [above[index] for index in sorted(rng.choice(len(above), count, replace=False).tolist())]
-
-
-def _draw_layer(rng: np.random.Generator, layer: int, width: int, *, uses_gpus: bool) -> list[Task]:
+def _draw_tasks(rng: np.random.Generator, number: int, count: int, *, uses_gpus: bool) -> list[Task]:
     """Draw tasks of one program: equal requests, durations within about 40 % of each other."""
-    mean_s = math.exp(float(rng.uniform(math.log(2.0), math.log(300.0))))
+    mean_s = log_uniform(rng, 2.0, 300.0)
     cores = int(rng.choice((1, 1, 1, 2, 2, 4)))
     busy_cores = cores * float(rng.uniform(0.5, 1.0))
     disk_share = float(rng.uniform(0.2, 0.8)) if rng.random() < 0.4 else 0.0
     disk_bytes_per_s = float(rng.uniform(10.0, 150.0)) * _MIB
-    memory_bytes = math.exp(float(rng.uniform(math.log(0.25), math.log(4.0)))) * _GIB
-    pcie_bytes_per_s = float(rng.uniform(0.5, 6.0)) * _GIB if uses_gpus else 0.0
-    gpu = GpuRequest(count=int(rng.choice((1, 1, 2)))) if uses_gpus else None
+    memory_bytes = log_uniform(rng, 0.25, 4.0) * _GIB
+    pcie_bytes_per_s = log_uniform(rng, 0.05, 8.0) * _GIB if uses_gpus else 0.0
+    gpu = GpuRequest(count=int(rng.choice((1, 1, 1, 2, 2, 4)))) if uses_gpus else None
     shape = pod_shape(1000 * cores, round(memory_bytes), gpu)
-    template = f"layer-{layer}-{int(rng.integers(1 << 30)):08x}"
+    template = f"program-{number}-{int(rng.integers(1 << 30)):08x}"
     tasks: list[Task] = []
-    for number, length_s in enumerate((mean_s * np.exp(rng.normal(0.0, 0.3, width))).tolist()):
+    for place, length_s in enumerate((mean_s * np.exp(rng.normal(0.0, 0.3, count))).tolist()):
         compute = Phase(
             length_s * (1.0 - disk_share),
             cpu_cores=busy_cores,
@@ -77,7 +62,7 @@ def _draw_layer(rng: np.random.Generator, layer: int, width: int, *, uses_gpus: 
         work = WorkProfile(phases, anon_bytes=0.8 * memory_bytes)
         tasks.append(
             Task(
-                f"{template}-{number}",
+                f"{template}-{place}",
                 shape,
                 work,
                 length_s,

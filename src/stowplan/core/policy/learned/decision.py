@@ -1,15 +1,16 @@
 """What the two sides of the network mean together, in NumPy, for serving.
 
-    log slowdown(g, n) = slowdown query(g) · slowdown key(n)
+    log slowdown(g, n) = slowdown query(g) · slowdown key(n): what physics does not foresee
     log spread(g, n)   = spread(g) + spread query(g) · slowdown key(n), within bounds
-    pointer(g, n)      = −α(g) · (log factor(g, n) + log slowdown(g, n)) + query(g) · key(n)
+    pointer(g, n)      = −α(g) · (log prior(g, n) + trust(g) · log slowdown(g, n)) + query(g) · key(n)
     order(g)           = order prior(g) + residual(g)
 
-`learn.network_decision` says the same in PyTorch and explains it; a test holds the two together. Here the
-pointers of all groups and nodes are one matrix product: of all that a group asks for (its query, its slowdown
-query × −α, its log factors × −α) and all that a node has (its key, its slowdown key, its machine type). After
-a placement only the columns of the nodes that changed are made anew. Products are summed in double and then
-rounded, so that equal nodes score the same, whether they were computed together or one by one.
+`learn.network_decision` says the same in PyTorch and explains it; a test holds the two together. The log
+prior is the encoder's: machine type and contention by physics (`Encoded.log_prior`). What is learned of all
+groups and nodes is one matrix product: of all that a group asks for (its query, its slowdown query × −α ×
+trust) and all that a node has (its key, its slowdown key). After a placement only the columns of the nodes
+that changed are made anew. Products are summed in double and then rounded, so that equal nodes score the
+same, whether they were computed together or one by one.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ class Groups:
 
     Attributes:
         alpha: (G,) weight of the log of the duration.
+        trust: (G,) share of the predicted slowdown that counts in placing.
         order: (G,) what is added to the order prior.
         wait: (G,) logit of waiting, relative to the best node.
         blocking: (G,) logit of the risk that a task of the group is blocked.
         queries: (G, keys + slowdown_keys) joined queries.
     """
 
-    __slots__ = ("_rows", "_sizes", "alpha", "blocking", "order", "queries", "wait")
+    __slots__ = ("_rows", "_sizes", "alpha", "blocking", "order", "queries", "trust", "wait")
 
     def __init__(self, sizes: NetworkSizes, rows: Floats) -> None:
         """Read `rows` (G, group_width) from the task side."""
@@ -61,18 +63,19 @@ class Groups:
         low, high = ALPHA_BOUNDS
         self._sizes, self._rows = sizes, rows
         self.alpha = np.exp(np.clip(rows[:, columns["log_alpha"]], math.log(low), math.log(high)))[:, 0]
+        self.trust = rows[:, columns["trust"]][:, 0]
         self.order = rows[:, columns["order"]][:, 0]
         self.wait = rows[:, columns["wait"]][:, 0]
         self.blocking = rows[:, columns["blocking"]][:, 0]
-        slowdown = -self.alpha[:, None] * rows[:, columns["slowdown_query"]]
+        slowdown = -(self.alpha * self.trust)[:, None] * rows[:, columns["slowdown_query"]]
         self.queries = np.concatenate((rows[:, columns["query"]], slowdown), axis=1)
 
-    def scores_without_factor(self, group: int, nodes: Floats) -> Floats:
-        """Return the score of nodes (N, node_width) for a group, (N,), as if no factor were known."""
+    def scores_without_prior(self, group: int, nodes: Floats) -> Floats:
+        """Return what is learned of nodes (N, node_width) for a group, (N,): their scores at a prior of 0."""
         return joined_keys(self._sizes, nodes) @ self.queries[group]
 
     def log_slowdown(self, group: int, node: Floats) -> float:
-        """Return the log of the predicted slowdown of a group on a node, from its row (node_width,)."""
+        """Return the log of the slowdown of a group on a node beyond the prior, by its row (node_width,)."""
         key = node[self._sizes.node_columns["slowdown_key"]]
         return float(self._rows[group, self._sizes.group_columns["slowdown_query"]] @ key)
 
@@ -90,27 +93,20 @@ class Groups:
 class Pointers:
     """Scores of nodes for all groups of one cycle."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_alpha", "_asked")
 
-    def __init__(self, groups: Groups, log_factor_of_type: Floats) -> None:
-        """Ask for the groups.
+    def __init__(self, groups: Groups) -> None:
+        """Ask for the groups of a cycle."""
+        self._asked = groups.queries.astype(np.float64)
+        self._alpha = groups.alpha.astype(np.float64)[:, None]
 
-        Args:
-            groups: of the cycle.
-            log_factor_of_type: (G, T) of the group's task on each machine type.
-        """
-        asked = np.concatenate((groups.queries, -groups.alpha[:, None] * log_factor_of_type), axis=1)
-        self._asked = asked.astype(np.float64)
-
-    def of(self, keys: Floats, type_of_node: NDArray[np.intp]) -> Floats:
+    def of(self, keys: Floats, log_prior: Floats) -> Floats:
         """Return the score of every node for every group, shape (G, N).
 
         Args:
             keys: (N, keys + slowdown_keys) from `joined_keys`.
-            type_of_node: (N,) index of the node's machine type.
+            log_prior: (G, N) from `Encoded.log_prior`.
         """
-        length = keys.shape[1]
-        had = np.zeros((len(keys), self._asked.shape[1]))
-        had[:, :length] = keys
-        had[np.arange(len(keys)), length + type_of_node] = 1.0
-        return (self._asked @ had.T).astype(np.float32)
+        found = self._asked @ keys.T.astype(np.float64)
+        found -= self._alpha * log_prior
+        return found.astype(np.float32)

@@ -26,7 +26,12 @@ _NAMED: Final = 6
 
 
 def parts_of_score(
-    graphs: Graphs, table: Table, groups: Groups, group: int, features: NDArray[np.float32], log_factor: float
+    graphs: Graphs,
+    table: Table,
+    groups: Groups,
+    group: int,
+    features: NDArray[np.float32],
+    known: Mapping[str, float],
 ) -> Mapping[str, float]:
     """Return the parts of the score of a node for a group; their sum is the score.
 
@@ -36,24 +41,22 @@ def parts_of_score(
         groups: of the cycle.
         group: which of them.
         features: (FN,) of the node.
-        log_factor: of the group's task on the node's machine type.
+        known: parts of the log prior of the group on the node, by name.
     """
     columns = len(table.columns)
     (present,) = np.nonzero(features[:columns])
     variants = np.repeat(features[None, :], present.size + 2, axis=0)
     variants[np.arange(present.size), present] = 0.0
     variants[-2, :columns] = 0.0
-    scores = groups.scores_without_factor(group, graphs.node_rows(variants))
+    scores = groups.scores_without_prior(group, graphs.node_rows(variants))
     average, whole = float(scores[-2]), float(scores[-1])
     effects = whole - scores[:-2].astype(np.float64)
     strongest = np.argsort(-np.abs(effects), kind="stable")[:_NAMED]
-    parts = {
-        "machine type": -float(groups.alpha[group]) * log_factor,
-        "an average node": average,
-    }
+    parts = {name: -float(groups.alpha[group]) * number for name, number in known.items()}
+    score = whole + sum(parts.values())
+    parts["an average node"] = average
     for at in strongest.tolist():
         if effects[at]:
             parts[table.columns[present[at]].name] = float(effects[at])
-    named = sum(parts.values())
-    parts["all else together"] = whole - float(groups.alpha[group]) * log_factor - named
+    parts["all else together"] = score - sum(parts.values())
     return parts

@@ -2,7 +2,8 @@
 
 The task side runs once per cycle, the node side only for nodes whose features changed, also within a cycle:
 after each placement the node that took the task is computed anew, so that the next task sees it as it is. A
-plan depends on the view alone; what is kept between cycles makes it fast and changes nothing.
+plan depends on the view, and on what readings of the last half minute showed (`memory`); what else is kept
+between cycles makes it fast and changes nothing.
 
 It raises, and the engine then falls back to a rule and says so, when the cycle is unlike training
 (`familiarity`) or the network answers with what cannot be.
@@ -56,8 +57,8 @@ class LearnedPlan:
             encoded.task_features, encoded.position, encoded.cluster_features, graphs.pooled(kept.rows)
         )
         self.groups = groups = Groups(graphs.sizes, rows)
-        self._points = Pointers(groups, encoded.log_factor_of_type)
-        self._pointers = self._points.of(joined_keys(graphs.sizes, kept.rows), encoded.type_of_node)
+        self._points = Pointers(groups)
+        self._pointers = self._points.of(joined_keys(graphs.sizes, kept.rows), encoded.log_prior())
         self._scores: NDArray[np.float64] = np.full(view.state.capacity, -np.inf)
         self.order: Sequence[int] | NDArray[np.intp] = _ordered(encoded, groups)
 
@@ -68,7 +69,7 @@ class LearnedPlan:
         changed = self._kept.catch_up()
         if changed.size:
             keys = joined_keys(self._graphs.sizes, self._kept.rows[changed])
-            self._pointers[:, changed] = self._points.of(keys, self._encoded.type_of_node[changed])
+            self._pointers[:, changed] = self._points.of(keys, self._encoded.log_prior(places=changed))
         waits = self.groups.wait[group] > 0.0 and self._may_wait()
         self._scores[self._encoded.node_rows] = -np.inf if waits else self._pointers[group]
         return self._scores
@@ -83,7 +84,7 @@ class LearnedPlan:
         return None
 
     def expected_duration_s(self, index: int, row: int) -> float:
-        """Return what is expected of the task × the machine's factor × the predicted slowdown: a median.
+        """Return what is expected of the task × the prior × what was learned beyond it: a median.
 
         Raises:
             Unfamiliar: the prediction is beyond all reason.
@@ -93,10 +94,10 @@ class LearnedPlan:
         if abs(log_slowdown) > _MOST_LOG_SLOWDOWN:
             raise Unfamiliar(
                 f"the model predicts that {self._view.pending[index].key} takes "
-                f"exp({log_slowdown:.3g}) times as long as by itself; a rule should decide"
+                f"exp({log_slowdown:.3g}) times as long as by physics; a rule should decide"
             )
         expected_s = self._view.pending[index].task.expected_s
-        return expected_s * math.exp(self._log_factor(group, place) + log_slowdown)
+        return expected_s * math.exp(self._log_prior(group, place) + log_slowdown)
 
     def duration_spread(self, index: int, row: int) -> float:
         """Return the standard deviation of the log of the duration; 0.3: about a factor of 1.35 each way."""
@@ -109,17 +110,18 @@ class LearnedPlan:
     def contributions(self, index: int, row: int) -> Mapping[str, float]:
         """Return the parts of the score of `row`, which add up to it; see `explaining`."""
         group, place = self._group(index), self._place(row)
+        log_factor = float(self._encoded.log_factor_of_type[group, self._encoded.type_of_node[place]])
         return parts_of_score(
             self._graphs,
             self._encoder.schema.node,
             self.groups,
             group,
             self._encoded.node_features[place],
-            self._log_factor(group, place),
+            {"machine type": log_factor, "neighbours": self._log_prior(group, place) - log_factor},
         )
 
-    def _log_factor(self, group: int, place: int) -> float:
-        return float(self._encoded.log_factor_of_type[group, self._encoded.type_of_node[place]])
+    def _log_prior(self, group: int, place: int) -> float:
+        return float(self._encoded.log_prior(np.array([group]), np.array([place]))[0, 0])
 
     def _group(self, index: int) -> int:
         group = int(self._encoded.group_of[index])
@@ -146,8 +148,6 @@ class LearnedPolicy:
     """Plans with the network of a release. Keeps the rows of the nodes of one cluster state."""
 
     reads_nodes = True
-    memory: tuple[int, ...] = ()
-    """Nothing is remembered: a plan depends on the view alone."""
 
     def __init__(self, release: Release) -> None:
         """Serve `release`.
@@ -166,9 +166,14 @@ class LearnedPolicy:
         """Name as users write it."""
         return NAME
 
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """What is remembered of readings; see `Encoder.memory`."""
+        return self._encoder.memory
+
     def recall(self, memory: Sequence[int]) -> None:
-        """Go on from `memory`, of which there is none."""
-        del memory
+        """Go on from where a policy had this `memory`."""
+        self._encoder.recall(memory)
 
     def plan(self, view: CycleView) -> LearnedPlan:
         """Return the plan of this cycle.

@@ -13,7 +13,15 @@ import msgspec
 
 from stowplan.errors import InvalidInput
 
-__all__ = ["NODE_INPUT", "NODE_OUTPUT", "POSITION_COLUMNS", "TASK_INPUTS", "TASK_OUTPUTS", "NetworkSizes"]
+__all__ = [
+    "NODE_INPUT",
+    "NODE_OUTPUT",
+    "POSITION_COLUMNS",
+    "TASK_INPUTS",
+    "TASK_OUTPUTS",
+    "NetworkShape",
+    "NetworkSizes",
+]
 
 POSITION_COLUMNS: Final = 4
 """Columns of `Encoded.position`: order, depth, number of parents, upward rank."""
@@ -24,11 +32,10 @@ TASK_INPUTS: Final = ("task_features", "position", "cluster_features", "pooled_n
 TASK_OUTPUTS: Final = ("groups", "value")
 
 
-class NetworkSizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sizes of the network; the defaults are a proposal.
+class NetworkShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sizes of the network that are ours to choose; the defaults are a proposal.
 
     Attributes:
-        task_features, cluster_features, node_features: columns of the encoder's arrays.
         width: of the vectors that stand for a node and for a group of tasks.
         heads: of the attention; they share `width`.
         layers: of the transformer.
@@ -39,9 +46,6 @@ class NetworkSizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         frequencies: sines and cosines of each whole number of the position.
     """
 
-    task_features: int
-    cluster_features: int
-    node_features: int
     width: int = 64
     heads: int = 4
     layers: int = 2
@@ -65,6 +69,18 @@ class NetworkSizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                 f"network: {self.heads} heads cannot share a width of {self.width}; use a multiple"
             )
 
+
+class NetworkSizes(NetworkShape, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All sizes of the network: those that are ours to choose, and columns of the encoder's arrays.
+
+    Attributes:
+        task_features, cluster_features, node_features: columns of the encoder's arrays.
+    """
+
+    task_features: int
+    cluster_features: int
+    node_features: int
+
     @property
     def node_columns(self) -> Mapping[str, slice]:
         """Where in a row of the node side's matrix its parts lie."""
@@ -79,6 +95,7 @@ class NetworkSizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             spread_query=self.slowdown_keys,
             spread=1,
             log_alpha=1,
+            trust=1,
             order=1,
             wait=1,
             blocking=1,

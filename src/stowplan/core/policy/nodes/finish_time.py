@@ -15,26 +15,20 @@ from numpy.typing import NDArray
 
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import PendingTask
+from stowplan.core.policy.demand import busy_share
 from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.base import NodeRule
 from stowplan.core.policy.orders.ranked import WorkflowRanks
 
-__all__ = ["CriticalMachine", "EarliestFinish", "OptimisticFinish", "busy_share"]
+__all__ = ["CriticalMachine", "EarliestFinish", "OptimisticFinish"]
 
 _SAME = 1e-6  # finish times that differ by less than this, relative, are equal
 _SHORTEST_S = 1e-3  # tells empty nodes from busy ones for tasks that take no time
 
 
-def busy_share(rule: NodeRule) -> NDArray[np.float64]:
-    """Return the mean requested share of CPU and memory by row, 0–1, shape (capacity,)."""
-    state = rule.state
-    shares = state.requested[:, :2] / np.maximum(state.allocatable[:, :2], 1)
-    return np.clip((shares[:, 0] + shares[:, 1]) * 0.5, 0.0, 1.0)
-
-
 def earliest(rule: NodeRule, finish_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return scores that rank by finish time, then by how empty a node is, shape (capacity,)."""
-    return -finish_s - _SAME * (finish_s + _SHORTEST_S) * busy_share(rule)
+    return -finish_s - _SAME * (finish_s + _SHORTEST_S) * busy_share(rule.state)
 
 
 class EarliestFinish(NodeRule):

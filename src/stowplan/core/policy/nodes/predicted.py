@@ -1,9 +1,8 @@
 """The node where physics says that the task ends first, given what runs there.
 
 Tasks are taken with the mean of their demands over their phases. All feasible nodes are ranked by an estimate
-that needs only sums (the most overloaded resource stretches the task, memory latency by the load); the most
-promising are then solved with the contention law (`prediction`). Pods of which only the request is known
-count as busy on the cores they ask for.
+that needs only sums (`stretch`); the most promising are then solved with the contention law (`prediction`).
+Pods of which only the request is known count as busy on the cores they ask for.
 
 The law and its sources: `core.physics`, `prediction`. Its use as a placement rule is ours, a proposal.
 """
@@ -24,6 +23,7 @@ from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.base import NodeRule
 from stowplan.core.policy.nodes.finish_time import earliest
 from stowplan.core.policy.prediction import NodeBatch, predicted_rates
+from stowplan.core.policy.stretch import Asked, Held, estimated_stretch
 from stowplan.errors import InvalidInput
 
 __all__ = ["PredictedDuration", "rates_beside"]
@@ -36,14 +36,14 @@ class PredictedDuration(NodeRule):
     """Scores nodes by minus the predicted duration in seconds."""
 
     def __init__(self, *, laws: PhysicsLaws | None = None, solved_nodes: int = 8) -> None:
-        """Predict with `laws`, solving the `solved_nodes` most promising nodes per task.
+        """Predict with `laws`, solving the `solved_nodes` most promising nodes per task; 0: estimates decide.
 
         Raises:
-            InvalidInput: `solved_nodes` is not positive.
+            InvalidInput: `solved_nodes` is negative.
         """
         super().__init__()
-        if solved_nodes < 1:
-            raise InvalidInput(f"solved_nodes is {solved_nodes}; solve at least one node per task")
+        if solved_nodes < 0:
+            raise InvalidInput(f"solved_nodes is {solved_nodes}; give 0 or more nodes to solve per task")
         self._laws = laws or PhysicsLaws()
         self._solved_nodes = solved_nodes
         self._known: dict[str, tuple[Task | None, TaskDemand]] = {}  # by pod: taken for which task, demand
@@ -176,18 +176,9 @@ class PredictedDuration(NodeRule):
         return durations_s
 
     def _estimated_stretch(self, demand: TaskDemand, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        def use(resource: int) -> NDArray[np.float64]:
-            used = self._load[rows, resource] + demand.per_s[resource]
-            return used / self._capacity[rows, resource]
-
-        stretch = np.ones(rows.size)
-        for resource in np.flatnonzero(demand.per_s > 0.0).tolist():
-            np.maximum(stretch, use(resource), out=stretch)
-        if demand.exposed > 0.0:
-            load = np.minimum(use(Resource.DRAM), 1.0)
-            latency = self._laws.dram_latency_coefficient * load / (self._laws.dram_saturation - load)
-            stretch *= 1.0 + demand.exposed * latency
-        return stretch / demand.quota
+        asked = Asked(demand.per_s[None, :], np.array([demand.exposed]), np.array([demand.quota]))
+        held = Held(self._load[rows], self._capacity[rows])
+        return estimated_stretch(asked, held, self._laws)[0].astype(np.float64, copy=False)
 
     def _solve(
         self, demand: TaskDemand, rows: list[int], others: list[list[TaskDemand]]
@@ -230,6 +221,8 @@ def rates_beside(
 def _places_of_least(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     """Return the places of the `count` least values, ascending; equal ones in their order."""
     places: NDArray[np.intp] = np.arange(values.size)
+    if count == 0:
+        return places[:0]
     if values.size > count:
         (places,) = np.nonzero(values <= np.partition(values, count - 1)[count - 1])
     return places[np.argsort(values[places], kind="stable")[:count]]
