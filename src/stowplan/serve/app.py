@@ -34,7 +34,7 @@ from stowplan.serve.webhook.server import WebhookServer
 __all__ = ["serve_scheduler", "serve_webhook"]
 
 _SETTLING_S: Final = 0.1
-_COLLECT_AFTER: Final = (10_000, 20, 50)  # objects, then collections of the younger generation
+_COLLECT_AFTER: Final = (10_000, 20, 10)  # objects, then collections of the younger generation
 
 _LOG = structlog.get_logger(__name__)
 

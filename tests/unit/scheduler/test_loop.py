@@ -393,7 +393,7 @@ def test_one_cycle_looks_at_so_many_and_the_next_takes_the_rest() -> None:
 def test_no_more_is_decided_while_too_much_waits_for_the_api_server() -> None:
     async def test() -> None:
         b = bench("n1")
-        b.actuator.backlog = 64
+        b.actuator.backlog = QUICK.bindings
         b.feed.set_pod(live_pod("p"))
         async with running(b):
             await asyncio.sleep(0.05)

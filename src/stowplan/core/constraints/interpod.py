@@ -103,8 +103,8 @@ class InterPodAffinity(NodeFilter):
         self._bearing_of: dict[PodShape, Bearing] = {}
         self._touched: set[tuple[str, int]] = set()
         self._is_everywhere = False
-        self._groups = Relevance(self._has_own_bearing)
-        self._repels = Relevance(self._is_repelled_by_shape)
+        self._groups = Relevance()
+        self._repels = Relevance()
 
     def compile(self) -> None:
         """Count every bound pod that bears on this one."""
@@ -286,9 +286,9 @@ class InterPodAffinity(NodeFilter):
     def note_batch(self, batch: ChangeBatch) -> None:
         """Count the pods that bear on this one."""
         journal = journal_of(self._state)
-        bears = self._repels.of(batch.repels, journal.repels.shapes)
+        bears = self._repels.of(batch.repels, journal.repels.shapes, self._is_repelled_by_shape)
         if self._has_terms:
-            bears = bears | self._groups.of(batch.groups, journal.groups.shapes)
+            bears = bears | self._groups.of(batch.groups, journal.groups.shapes, self._has_own_bearing)
         for number in np.flatnonzero(bears):
             self.note(batch.changes[number])
 

@@ -147,29 +147,43 @@ def journal_of(state: ClusterState) -> PodJournal:
 
 
 class Relevance:
-    """Which ids concern one filter, found out once per id."""
+    """Which ids concern one filter, found out once per id.
 
-    __slots__ = ("_is_relevant", "_judge", "_judged", "_shapes")
+    Whoever asks says who judges: kept here, a filter's own method would hold the filter in a circle.
+    """
 
-    def __init__(self, judge: Callable[[PodShape], bool]) -> None:
-        """Ask `judge` about a shape that stands for an id."""
-        self._judge = judge
-        self._judged: list[bool] = []
+    __slots__ = ("_is_relevant", "_judged", "_shapes")
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._judged = 0
         self._shapes: list[PodShape] = []
-        self._is_relevant: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
+        self._is_relevant: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)  # the last: of the id that is none
 
     def clear(self) -> None:
         """Forget what was found out."""
-        self._judged = []
+        self._judged = 0
         self._is_relevant = np.zeros(1, dtype=np.bool_)
 
-    def of(self, ids: NDArray[np.int32], shapes: list[PodShape]) -> NDArray[np.bool_]:
-        """Tell which of `ids` concern the filter, shape (changes,); `shapes` stand for the ids."""
+    def of(
+        self, ids: NDArray[np.int32], shapes: list[PodShape], judge: Callable[[PodShape], bool]
+    ) -> NDArray[np.bool_]:
+        """Tell which of `ids` concern the filter, shape (changes,).
+
+        Args:
+            ids: of shapes, or −1.
+            shapes: stand for the ids; the list only grows, or is another.
+            judge: tells whether a shape concerns the filter; always the same.
+        """
         if shapes is not self._shapes:  # other ids than before
             self.clear()
             self._shapes = shapes
-        known = len(self._judged)
-        if known < len(shapes):
-            self._judged += [self._judge(shape) for shape in shapes[known:]]
-            self._is_relevant = np.array([*self._judged, False], dtype=np.bool_)
+        known, count = self._judged, len(shapes)
+        if known < count:
+            if count >= len(self._is_relevant):
+                grown = np.zeros(2 * count, dtype=np.bool_)
+                grown[:known] = self._is_relevant[:known]
+                self._is_relevant = grown
+            self._is_relevant[known:count] = [judge(shape) for shape in shapes[known:]]
+            self._judged = count
         return self._is_relevant[ids]

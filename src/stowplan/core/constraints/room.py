@@ -175,7 +175,10 @@ class NodePorts(NodeFilter):
         self._conflicts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._weight_of: dict[PodShape, int] = {}
         self._touched: list[int] = []
-        self._relevance = Relevance(lambda other: any(self._weight(port) for port in other.host_ports))
+        self._relevance = Relevance()
+
+    def _is_in_conflict(self, shape: PodShape) -> bool:
+        return any(self._weight(port) for port in shape.host_ports)
 
     def _weight(self, port: HostPort) -> int:
         """Return how many of the wanted ports conflict with `port`."""
@@ -232,7 +235,8 @@ class NodePorts(NodeFilter):
     def note_batch(self, batch: ChangeBatch) -> None:
         """Count the ports of the pods that have any of the wanted ones."""
         journal = journal_of(self._state)
-        for number in np.flatnonzero(self._relevance.of(batch.ports, journal.ports.shapes)):
+        concerns = self._relevance.of(batch.ports, journal.ports.shapes, self._is_in_conflict)
+        for number in np.flatnonzero(concerns):
             self.note(batch.changes[number])
 
     def settle(self) -> NDArray[np.intp] | None:

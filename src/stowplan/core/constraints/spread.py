@@ -98,7 +98,7 @@ class PodTopologySpread(NodeFilter):
         self._violations: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
         self._matches_of: dict[PodShape, tuple[int, ...]] = {}
         self._touched: dict[int, set[int]] = {}
-        self._relevance = Relevance(lambda other: bool(self._matches(other)))
+        self._relevance = Relevance()
 
     @staticmethod
     def rules_of(shape: PodShape) -> tuple[SpreadConstraint, ...]:
@@ -197,8 +197,12 @@ class PodTopologySpread(NodeFilter):
     def note_batch(self, batch: ChangeBatch) -> None:
         """Count the pods that any constraint selects."""
         journal = journal_of(self._state)
-        for number in np.flatnonzero(self._relevance.of(batch.groups, journal.groups.shapes)):
+        concerns = self._relevance.of(batch.groups, journal.groups.shapes, self._is_counted)
+        for number in np.flatnonzero(concerns):
             self.note(batch.changes[number])
+
+    def _is_counted(self, shape: PodShape) -> bool:
+        return bool(self._matches(shape))
 
     def _matches(self, shape: PodShape) -> tuple[int, ...]:
         """Return the numbers of the constraints that count pods of this shape."""

@@ -34,10 +34,9 @@ T = TypeVar("T")
 class _ByIdentity(Generic[T]):
     """Numbers for objects too large to compare; they are kept, so that none takes another's place."""
 
-    __slots__ = ("_number_of", "_objects", "_to_plain", "new")
+    __slots__ = ("_number_of", "_objects", "new")
 
-    def __init__(self, to_plain: Callable[[T], Plain]) -> None:
-        self._to_plain = to_plain
+    def __init__(self) -> None:
         self._objects: list[T] = []
         self._number_of: dict[int, int] = {}
         self.new: list[Plain] = []
@@ -45,10 +44,10 @@ class _ByIdentity(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def number_of(self, item: T) -> int:
+    def number_of(self, item: T, to_plain: Callable[[T], Plain]) -> int:
         number = self._number_of.get(id(item))
         if number is None:
-            plain = self._to_plain(item)  # may number what it consists of
+            plain = to_plain(item)  # may number what it consists of
             number = self._number_of[id(item)] = len(self._objects)
             self._objects.append(item)
             self.new.append(plain)
@@ -73,14 +72,18 @@ class _Shapes:
 
 
 class _Lexicon:
-    """Everything that has a number in this chain."""
+    """Everything that has a number in this chain.
+
+    It holds what may be much of a cluster, so nothing in it refers back to it: it goes when its chain ends,
+    not when the collector comes by.
+    """
 
     def __init__(self) -> None:
         self.shapes = _Shapes()
-        self.works = _ByIdentity[WorkProfile](to_plain)
-        self.tasks = _ByIdentity[Task](self._task)
-        self.workflows = _ByIdentity[Workflow](self._workflow)
-        self.progress = _ByIdentity[WorkflowProgress](self._progress)
+        self.works = _ByIdentity[WorkProfile]()
+        self.tasks = _ByIdentity[Task]()
+        self.workflows = _ByIdentity[Workflow]()
+        self.progress = _ByIdentity[WorkflowProgress]()
         self._pending: dict[str, tuple[int, PendingTask]] = {}
         self._running: dict[str, tuple[int, RunningTask]] = {}
         self._running_ids: dict[int, tuple[int, RunningTask]] = {}  # by identity: the quick way
@@ -93,7 +96,7 @@ class _Lexicon:
         return [
             task.name,
             self.shapes.number_of(task.shape),
-            self.works.number_of(task.work),
+            self.works.number_of(task.work, to_plain),
             task.expected_s,
             task.template,
             task.input_bytes,
@@ -102,20 +105,24 @@ class _Lexicon:
         ]
 
     def _workflow(self, workflow: Workflow) -> Plain:
-        tasks = [self.tasks.number_of(task) for task in workflow.tasks]
+        tasks = [self.tasks.number_of(task, self._task) for task in workflow.tasks]
         edges = [[workflow.index_of[parent], workflow.index_of[child]] for parent, child in workflow.edges]
         return [workflow.name, workflow.family, to_runs(tasks), edges]
 
     def _progress(self, progress: WorkflowProgress) -> Plain:
-        return [progress.key, self.workflows.number_of(progress.workflow), progress.submitted_s]
+        return [
+            progress.key,
+            self.workflows.number_of(progress.workflow, self._workflow),
+            progress.submitted_s,
+        ]
 
     def pending(self, task: PendingTask) -> int:
         """Return the number of a pending task; drivers may make an equal one for every cycle."""
         known = self._pending.get(task.key)
         if known is not None and (known[1] is task or _is_same(known[1], task)):
             return known[0]
-        actual = -1 if task.actual is None else self.tasks.number_of(task.actual)
-        progress = self.progress.number_of(task.progress)
+        actual = -1 if task.actual is None else self.tasks.number_of(task.actual, self._task)
+        progress = self.progress.number_of(task.progress, self._progress)
         self.new_pending.append([task.key, progress, task.index, task.ready_s, actual])
         number = self._pending_count
         self._pending[task.key] = (number, task)
@@ -153,12 +160,12 @@ class _Lexicon:
 
     def update(self, capture: ProgressCapture) -> Plain:
         """Return how far a workflow is; its ranks only where they are not those that were said last."""
-        number = self.progress.number_of(capture.progress)
+        number = self.progress.number_of(capture.progress, self._progress)
         ranks = None if self.ranks.get(number) == capture.upward_rank_s else capture.upward_rank_s
         self.ranks[number] = capture.upward_rank_s
         return [
             number,
-            self.workflows.number_of(capture.workflow),
+            self.workflows.number_of(capture.workflow, self._workflow),
             capture.status,
             capture.unfinished_parents,
             ranks,

@@ -12,10 +12,10 @@ AT_ONCE: Final = 256
 """Requests that place pods, at the API server at once.
 
 The API server works off many waiting requests for less each than few (wake-ups, events that go out
-together): on two processors it took about 330 bindings per second of 24 at once, 470 of 64 and 750 of 200. With
-its own defaults, priority and fairness lets in 245 of all service accounts, queues 300 more of one, and refuses
-beyond. Source: kubernetes/kubernetes apiserver/pkg/apis/flowcontrol/bootstrap, 1.37 (workload-low has 100 of 245
-shares of 600 seats; hands of 6 queues of 50).
+together): on two processors it took about 330 bindings per second of 24 at once, 470 of 64 and 750 of 200.
+With its own defaults, priority and fairness lets in 245 of all service accounts, queues 300 more of one, and
+refuses beyond. Source: kubernetes/kubernetes apiserver/pkg/apis/flowcontrol/bootstrap, 1.37 (workload-low
+has 100 of 245 shares of 600 seats; hands of 6 queues of 50).
 """
 
 

@@ -1,0 +1,82 @@
+"""What goes must go by itself: what refers to itself in a circle stays until the collector looks everywhere.
+
+It seldom does in a process that holds a cluster, and a circle holds all that hangs on it: its memory then
+grows with every pod that comes and goes.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import BoundPod, ClusterState, HostPort, NodeSet, PodBound, PodRemoved, PodShape
+from stowplan.core.policy import make_policy
+from tests.record_cases import Drive, some_node, some_shape
+from tests.simulation_cases import shape
+
+OURS = "stowplan."
+
+
+@contextmanager
+def circles() -> Generator[Counter[str]]:
+    """Count, by type, what of ours is left in circles when the block has ended."""
+    gc.collect()
+    gc.disable()
+    found: Counter[str] = Counter()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found.update(type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith(OURS))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def test_the_count_sees_a_circle() -> None:
+    with circles() as left:
+        state = ClusterState()
+        state.tap = state.apply
+        del state
+    assert left["ClusterState"] == 1
+
+
+@pytest.mark.parametrize("policy", ["srpt-physics", "srpt-measured", "kube-scheduler", "look-ahead"])
+def test_cycles_and_their_records_leave_no_circle(policy: str) -> None:
+    with circles() as left:
+        drive = Drive(7, policy, measures=True, make=make_policy)
+        cycles = sum(1 for _ in drive.run(16))  # four chains of records
+    assert cycles == 16
+    assert not left
+    del drive
+
+
+def test_filters_leave_no_circle() -> None:
+    chance = np.random.default_rng(1)
+    state = ClusterState()
+    for number in range(4):
+        state.apply(NodeSet(some_node(chance, f"n{number}")))
+    shapes = [*(some_shape(chance) for _ in range(60)), shape(host_ports=(HostPort("TCP", "10.0.0.1", 80),))]
+    assert len(set(shapes)) > 30
+    with circles() as left:
+        for some in shapes:
+            filters = CompiledFilters(state, some)
+            before = filters.feasible.copy()
+            for number, other in enumerate(_bound(shapes)):  # many at once: they are taken in as a batch
+                state.apply(PodBound(BoundPod(f"lab/{number}", other), "n0"))
+            filters.refresh()
+            for number in range(len(_bound(shapes))):
+                state.apply(PodRemoved(f"lab/{number}"))
+            filters.refresh()
+            assert (filters.feasible == before).all()
+            del filters
+    assert not left
+
+
+def _bound(shapes: list[PodShape]) -> list[PodShape]:
+    return [each for each in shapes if not each.volumes and each.gpu is None][:12]
