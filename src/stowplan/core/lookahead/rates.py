@@ -21,7 +21,9 @@ from stowplan.core.policy.nodes.predicted import rates_beside
 
 __all__ = ["Rates"]
 
-_MOST: Final = 50_000
+_MOST_RATES: Final = 100_000
+"""Rates that are remembered: with what tells them apart some 100 bytes each."""
+_MOST_DEMANDS: Final = 8192
 _SWEEPS: Final = 8
 _LOAD_TOLERANCE: Final = 0.02
 
@@ -38,14 +40,22 @@ class Rates:
         self._requested: dict[PodShape, TaskDemand] = {}
         self._capacities: dict[int, tuple[Node, NDArray[np.float64]]] = {}  # by identity of the node
         self._rates: dict[_Key, tuple[Sequence[TaskDemand], list[float]]] = {}
+        self.remembered = 0
+        """How many rates are held."""
+
+    @property
+    def demands(self) -> int:
+        """How many demands are held."""
+        return len(self._demands) + len(self._requested)
 
     def start(self) -> None:
         """Begin a cycle: forget all when it has become too much."""
-        if len(self._rates) + len(self._demands) + len(self._requested) > _MOST:
+        if self.remembered > _MOST_RATES or self.demands > _MOST_DEMANDS:
             self._demands.clear()
             self._requested.clear()
             self._capacities.clear()
             self._rates.clear()
+            self.remembered = 0
 
     def demand_of(self, task: Task) -> TaskDemand:
         """Return what a task needs."""
@@ -77,4 +87,5 @@ class Rates:
             kind = node.hardware.machine_type
             rates = rates_beside(capacity[None, :], [kind], [company], self._laws, tolerance=_LOAD_TOLERANCE)
             known = self._rates[key] = (company, rates[0].tolist())
+            self.remembered += len(company)
         return known[1]

@@ -30,7 +30,7 @@ __all__ = ["Expectations", "item_of_place", "one_task"]
 _ITEM: Final = re.compile(r"#(\*|[0-9]+)")
 _WITHOUT_POD_S: Final = {NodeKind.AGENT: 1.0, NodeKind.SUSPEND: 0.0, NodeKind.JOIN: 0.0}
 _UP_S: Final = 5.0  # from a daemon's start until it is ready
-_CACHED: Final = 65536
+_CACHED: Final = 16384
 _ONE_CORE_MILLI: Final = 1000  # a task without a request is taken to keep one core busy
 
 Question = tuple[ClassKey, str, str, WorkShape | None]
