@@ -31,6 +31,7 @@ __all__ = ["ApiClient", "Patch", "PatchKind"]
 
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
+IDLE_S = 60.0  # bursts come again, and a connection costs both sides milliseconds; the server ends it after 90
 PAGE_ITEMS = 500
 READ_BYTES = 1 << 18  # what is read at once is worked off at once: more would keep others waiting
 KEEPALIVE = (
@@ -104,7 +105,11 @@ class ApiClient:
         if self.access.is_uncompressed:
             headers["Accept-Encoding"] = "identity"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),  # whoever asks bounds it
+            connector=aiohttp.TCPConnector(
+                limit=0,  # whoever asks bounds it
+                keepalive_timeout=IDLE_S,
+                socket_factory=_socket,
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             read_bufsize=READ_BYTES,
