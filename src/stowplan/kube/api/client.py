@@ -31,7 +31,7 @@ __all__ = ["ApiClient", "Patch", "PatchKind"]
 
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
-IDLE_S = 60.0  # bursts come again, and a connection costs both sides milliseconds; the server ends it after 90
+IDLE_S = 60.0  # bursts come again, and a connection costs both sides milliseconds; servers end it after 90
 PAGE_ITEMS = 500
 READ_BYTES = 1 << 18  # what is read at once is worked off at once: more would keep others waiting
 KEEPALIVE = (
