@@ -29,15 +29,21 @@ def options(policy: str, folder: Path) -> dict[str, object]:
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**20))
 def test_it_comes_out_the_same_to_the_last_bit(policy: str, folder: Path, seed: int) -> None:
-    drive = Drive(seed, policy, options(policy, folder), measures=True, make=make_policy)
-    by_model = 0
-    for written in drive.run(10):
+    for written in Drive(seed, policy, options(policy, folder), measures=True, make=make_policy).run(10):
         replayed = replay(written.frames, version="1", make=make_policy)
         assert [placed for _, placed in replayed.report.placed] == [p for _, p in written.report.placed]
         assert [wait for _, wait in replayed.report.waiting] == [w for _, w in written.report.waiting]
         assert replayed.report.degraded == written.report.degraded
-        by_model += written.report.degraded is None
-    assert by_model > 0
+
+
+@pytest.mark.parametrize("policy", ["learned", "look-ahead"])
+def test_the_model_decides_in_most_of_these_cycles(policy: str, folder: Path) -> None:
+    """Else the test above would be one of the rule that takes over where the model cannot be trusted."""
+    drives = [
+        Drive(seed, policy, options(policy, folder), measures=True, make=make_policy) for seed in range(6)
+    ]
+    degraded = [written.report.degraded for drive in drives for written in drive.run(10)]
+    assert degraded.count(None) > 0.9 * len(degraded)
 
 
 def test_another_release_in_its_place_is_told(tmp_path: Path) -> None:

@@ -89,10 +89,14 @@ class Encoder:
         return self._hidden.memory
 
     def recall(self, memory: Sequence[int]) -> None:
-        """Go on from where an encoder had this `memory`."""
+        """Go on from where an encoder had this `memory`.
+
+        A plan that was made already can still be asked, if the memory is the one that it was made with: while
+        plans are compared, one memory is recalled after the other and back.
+        """
         if tuple(memory) != self.memory:
-            self._hidden.recall(memory)
-            self._nodes = self._state = None
+            self._measured |= self._hidden.recall(memory)
+            self._state = None
 
     def observe(self, view: CycleView) -> None:
         """Take in the readings of a cycle that is not encoded, so that later ones are as if it had been.
@@ -122,6 +126,7 @@ class Encoder:
         nodes = self._nodes
         if nodes is None or nodes.state is not view.state:
             nodes = NodeRows(view.state, self._score_node, self._demands, self._hidden, self._epoch)
+            self._measured = set()  # all rows are new
         self._nodes = None  # should this fail half-way, the next cycle begins anew
         nodes.begin(view, self._measured)
         self._measured = set()

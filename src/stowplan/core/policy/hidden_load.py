@@ -98,12 +98,15 @@ class HiddenLoads:
         table = np.concatenate([rows[:, None], self._rows[rows]], axis=1)
         return tuple(table.ravel().tolist())
 
-    def recall(self, memory: Sequence[int]) -> None:
-        """Go on from where another had this `memory`."""
+    def recall(self, memory: Sequence[int]) -> set[int]:
+        """Go on from where another had this `memory`; return the rows of which something else is known."""
         table = np.array(memory, dtype=np.int64).reshape(-1, 1 + _COLUMNS)
         # No fewer rows than before: a plan that was made already is still asked about all of them.
-        self._rows = _unknown(max(int(table[:, 0].max(initial=-1)) + 1, len(self._rows)))
+        before = self._rows
+        self._rows = _unknown(max(int(table[:, 0].max(initial=-1)) + 1, len(before)))
         self._rows[table[:, 0]] = table[:, 1:]
+        known = np.flatnonzero((self._rows[: len(before)] != before).any(axis=1))
+        return {*known.tolist(), *range(len(before), len(self._rows))}
 
     def learn(self, view: CycleView, demand_of: Callable[[Task], TaskDemand]) -> set[int]:
         """Take in readings that are new; return the rows of which something else is thought than before.
