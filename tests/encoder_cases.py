@@ -24,12 +24,11 @@ ENCODED = (
     "load",
     "capacity",
     "busy",
-    "log_factor",
+    "log_factor_of_type",
 )
 """Arrays for networks, and of what physics says; all finite."""
 ARRAYS = (
     *ENCODED,
-    "log_factor_of_type",
     "priority",
     "type_of_node",
     "node_rows",
@@ -47,6 +46,7 @@ def as_bytes(encoded: Encoded) -> dict[str, bytes]:
 def assert_finite(encoded: Encoded) -> None:
     for name in ENCODED:
         assert np.isfinite(getattr(encoded, name)).all(), name
+    assert np.isfinite(encoded.log_factor()).all()
     assert np.isfinite(encoded.log_prior()).all()
 
 

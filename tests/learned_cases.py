@@ -1,16 +1,23 @@
-"""A release to test with: a network with random numbers, so that everything in it has an effect."""
+"""A release to test with: a network with random numbers, so that everything has an effect; and where."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
 
+from stowplan.core.constraints import CompiledFilters
+from stowplan.core.domain import ClusterState, Node, NodeSet, PendingTask, PodShape, Resources
 from stowplan.core.encoder import SCHEMA, nominal_statistics
-from stowplan.core.policy import Policy, make_policy
+from stowplan.core.policy import Plan, Policy, make_policy
 from stowplan.core.policy.learned import Release
 from stowplan.core.policy.learned.sizes import NetworkShape
 
 NO_TORCH = "PyTorch is not installed (make test installs requirements/learn.lock)"
 
+GIB = 1 << 30
+ROOM = PodShape(
+    requests=Resources({"cpu": 1000, "memory": GIB}), score_cpu_milli=1000, score_memory_bytes=GIB
+)
 SHAPE = NetworkShape(width=32, heads=2, layers=1, feed_forward=48, node_hidden=48)
 
 
@@ -33,3 +40,16 @@ def random_release(*, name: str = "random", is_trained: bool = True) -> Release:
 def make_any(name: str) -> Policy:
     """Make the policy `name` with what it needs; the learned one with a random network."""
     return make_policy(name, model=random_release()) if name == "learned" else make_policy(name)
+
+
+def cluster(*nodes: Node) -> ClusterState:
+    state = ClusterState()
+    for one in nodes:
+        state.apply(NodeSet(one))
+    return state
+
+
+def scored(plan: Plan, state: ClusterState, pending: Sequence[PendingTask], index: int) -> list[float]:
+    """Return the scores of the nodes, which are in the first rows."""
+    scores = plan.scores(index, CompiledFilters(state, pending[index].task.shape))
+    return scores[: state.node_count].tolist()

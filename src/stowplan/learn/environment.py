@@ -271,7 +271,7 @@ class _Plan:
         """Return what is expected of the task on the node, as the cycle began."""
         node = int(np.searchsorted(self._encoded.node_rows, row))
         group = int(self._encoded.group_of[index])
-        log_prior = float(self._encoded.log_prior(np.array([group]), np.array([node]))[0, 0])
+        log_prior = self._encoded.log_prior_at(group, node)
         return self._view.pending[index].task.expected_s * float(np.exp(log_prior))
 
     def contributions(self, index: int, row: int) -> Mapping[str, float]:

@@ -153,7 +153,7 @@ class CycleRecorder:
             self._now = self._now.copy()
             self._now[positions] = count + np.arange(positions.size, dtype=np.int32)
 
-    def decide(
+    def decide(  # noqa: PLR0913  (what a decision has, but for the rows of its nodes)
         self,
         group: int,
         is_feasible: NDArray[np.bool_],
@@ -162,9 +162,9 @@ class CycleRecorder:
         may_wait: bool,
         log_prob: float,
         key: str,
+        log_prior: Floats,
     ) -> None:
-        """Take down a decision on the nodes as they are now."""
-        log_prior = self.encoded.log_prior(slice(group, group + 1))[0]
+        """Take down a decision on the nodes as they are now; see `Decision`."""
         self._decisions.append(
             Decision(group, self._now, is_feasible, may_wait, choice, log_prob, key, log_prior)
         )

@@ -204,6 +204,7 @@ class _Plan:
                 may_wait=may_wait,
                 log_prob=log_prob,
                 key=self._view.pending[index].key,
+                log_prior=log_prior,
             )
         if choice == rows.size:
             self._waits.add(group)
@@ -232,7 +233,7 @@ class _Plan:
         """Return what is expected of the task × the prior × what was learned beyond it."""
         group = int(self._encoded.group_of[index])
         node = int(np.searchsorted(self._encoded.node_rows, row))
-        log_prior = float(self._encoded.log_prior(np.array([group]), np.array([node]))[0, 0])
+        log_prior = self._encoded.log_prior_at(group, node)
         log_slowdown = self._groups.log_slowdown(group, self._nodes[node])
         return self._view.pending[index].task.expected_s * float(np.exp(log_prior + log_slowdown))
 

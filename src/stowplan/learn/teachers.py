@@ -131,6 +131,7 @@ class _Watched:
                 may_wait=self._has_placed or bool(self._view.running),
                 log_prob=0.0,
                 key=self._view.pending[index].key,
+                log_prior=self._encoded.log_prior(slice(group, group + 1))[0],
             )
 
     def choose_gpus(self, index: int, row: int) -> tuple[int, ...] | None:

@@ -129,7 +129,7 @@ def test_any_number_of_nodes_and_tasks(count: int, seconds: list[float]) -> None
     assert encoded.order_prior.shape == encoded.priority.shape == (len(seconds),)
     assert encoded.node_features.shape == (count, SCHEMA.node.width)
     assert encoded.cluster_features.shape == (SCHEMA.cluster.width,)
-    assert encoded.log_factor.shape == (len(seconds), count)
+    assert encoded.log_factor().shape == (len(seconds), count)
     assert {getattr(encoded, name).dtype for name in ENCODED} == {np.dtype(np.float32)}
     assert encoded.schema_id == SCHEMA.id
     assert_finite(encoded)
@@ -158,7 +158,7 @@ def test_a_factor_that_no_machine_has_is_bounded(factor: float) -> None:
     state.apply(PodBound(BoundPod("w0-0", SHAPE), "n0"))
     encoded = encode(state, pending)
     assert_finite(encoded)
-    assert abs(encoded.log_factor[0, 0]) <= np.float32(math.log(1000.0))
+    assert abs(encoded.log_factor()[0, 0]) <= np.float32(math.log(1000.0))
 
 
 def test_a_node_that_has_nothing() -> None:

@@ -139,11 +139,11 @@ def test_factors_are_those_of_the_machines_there_are() -> None:
     progress = WorkflowProgress("w", DIAMOND, 0.0)
     pending = PendingTask("p", progress, progress.start()[0], 0.0)
     encoded = encode(pending)
-    assert encoded.log_factor == pytest.approx(np.log([[0.5, 2.0, 2.0]]))
+    assert encoded.log_factor() == pytest.approx(np.log([[0.5, 2.0, 2.0]]))
     assert row(encoded, 0)["best_factor"] == pytest.approx(0.5)
     assert row(encoded, 0)["mean_factor"] == pytest.approx(2.0 ** (1 / 3))
     encoded = encode(pending, state=state_of("slow", "other"))
-    assert encoded.log_factor == pytest.approx(np.log([[2.0, 1.0]]))
+    assert encoded.log_factor() == pytest.approx(np.log([[2.0, 1.0]]))
     assert row(encoded, 0)["best_factor"] == 1.0
 
 

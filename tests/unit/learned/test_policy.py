@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import (
     BoundPod,
     ClusterState,
@@ -23,7 +22,6 @@ from stowplan.core.domain import (
     Phase,
     PodBound,
     PodRemoved,
-    PodShape,
     Resources,
     RunningTask,
     Task,
@@ -34,16 +32,11 @@ from stowplan.core.domain import (
 from stowplan.core.encoder import SCHEMA, Encoded, Encoder
 from stowplan.core.engine import Engine
 from stowplan.core.policy import CycleView, make_policy
-from stowplan.core.policy.learned import LearnedPlan, LearnedPolicy, Release, WithoutModel
+from stowplan.core.policy.learned import LearnedPolicy, Release, WithoutModel
 from stowplan.core.policy.learned.graphs import Graphs
 from stowplan.core.policy.learned.keeping import KeptNodes
 from stowplan.errors import InternalError, InvalidFile, InvalidInput
-from tests.learned_cases import random_release
-
-GIB = 1 << 30
-ROOM = PodShape(
-    requests=Resources({"cpu": 1000, "memory": GIB}), score_cpu_milli=1000, score_memory_bytes=GIB
-)
+from tests.learned_cases import GIB, ROOM, cluster, random_release, scored
 
 
 def node(name: str, kind: str = "", cores: int = 8) -> Node:
@@ -52,13 +45,6 @@ def node(name: str, kind: str = "", cores: int = 8) -> Node:
         Resources({"cpu": cores * 1000, "memory": 32 * GIB, "pods": 50}),
         hardware=Hardware(cores=float(cores), machine_type=kind, dram_bytes_per_s=2e10),
     )
-
-
-def cluster(*nodes: Node) -> ClusterState:
-    state = ClusterState()
-    for one in nodes:
-        state.apply(NodeSet(one))
-    return state
 
 
 def workflow(
@@ -87,12 +73,6 @@ def view_of(
     state: ClusterState, pending: Sequence[PendingTask], running: Mapping[str, RunningTask] | None = None
 ) -> CycleView:
     return CycleView(state, 1.0, pending, np.random.default_rng(0), running or {})
-
-
-def scored(plan: LearnedPlan, state: ClusterState, pending: Sequence[PendingTask], index: int) -> list[float]:
-    """Return the scores of the nodes, which are in the first rows."""
-    scores = plan.scores(index, CompiledFilters(state, pending[index].task.shape))
-    return scores[: state.node_count].tolist()
 
 
 def with_head(release: Release, policy: LearnedPolicy, **columns: float) -> LearnedPolicy:

@@ -1,6 +1,5 @@
 """What the learned policy starts from: physics and readings, as the rule that goes by them sees them."""
 
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -9,16 +8,13 @@ import pytest
 from stowplan.core.constraints import CompiledFilters
 from stowplan.core.domain import (
     BoundPod,
-    ClusterState,
     Disk,
     Hardware,
     Node,
-    NodeSet,
     PendingTask,
     Phase,
     PodBound,
     PodRemoved,
-    PodShape,
     Resources,
     RunningTask,
     Task,
@@ -26,30 +22,12 @@ from stowplan.core.domain import (
     WorkflowProgress,
     WorkProfile,
 )
-from stowplan.core.policy import CycleView, Plan
+from stowplan.core.policy import CycleView
 from stowplan.core.policy.interface import Replayable
 from stowplan.core.policy.learned import LearnedPolicy
 from stowplan.core.semantics import NodeReadings, Source, measured
 from stowplan.learn.rules import FIRST_RULE, make_rule
-from tests.learned_cases import random_release
-
-GIB = 1 << 30
-ROOM = PodShape(
-    requests=Resources({"cpu": 1000, "memory": GIB}), score_cpu_milli=1000, score_memory_bytes=GIB
-)
-
-
-def cluster(*nodes: Node) -> ClusterState:
-    state = ClusterState()
-    for one in nodes:
-        state.apply(NodeSet(one))
-    return state
-
-
-def scored(plan: Plan, state: ClusterState, pending: Sequence[PendingTask], index: int) -> list[float]:
-    """Return the scores of the nodes, which are in the first rows."""
-    scores = plan.scores(index, CompiledFilters(state, pending[index].task.shape))
-    return scores[: state.node_count].tolist()
+from tests.learned_cases import GIB, ROOM, cluster, random_release, scored
 
 
 @pytest.mark.parametrize("seed", range(12))

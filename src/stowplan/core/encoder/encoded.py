@@ -85,10 +85,9 @@ class Encoded:
     raw_node: Doubles
     raw_cluster: Doubles
 
-    @property
-    def log_factor(self) -> Floats:
-        """Log of the time factor of each group on each node, float32 (G, N); 0 where nothing is known."""
-        return self.log_factor_of_type[:, self.type_of_node]
+    def log_factor(self, groups: Ints | slice = _ALL, places: Ints | slice = _ALL) -> Floats:
+        """Return the log of the time factor of groups on nodes, float32; 0 where nothing is known."""
+        return self.log_factor_of_type[groups][:, self.type_of_node[places]]
 
     def log_prior(self, groups: Ints | slice = _ALL, places: Ints | slice = _ALL) -> Floats:
         """Return the log of how long tasks take on nodes as they are now, over what is expected of them.
@@ -107,6 +106,10 @@ class Encoded:
         held = Held(self.load[places], self.capacity[places])
         found = estimated_stretch(asked, held, _LAWS).astype(np.float32, copy=False)
         np.log(found, out=found)
-        found += self.log_factor_of_type[groups][:, self.type_of_node[places]]
+        found += self.log_factor(groups, places)
         found += np.float32(EMPTIER) * self.busy[places]
         return found
+
+    def log_prior_at(self, group: int, place: int) -> float:
+        """Return the log prior of one group on one node."""
+        return float(self.log_prior(np.array([group]), np.array([place]))[0, 0])

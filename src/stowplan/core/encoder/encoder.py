@@ -79,9 +79,8 @@ class Encoder:
         self._epoch = 0
         self._state: ClusterState | None = None  # of which `_hidden` is
         self._hidden = self._nothing_hidden()
-        self._measured: set[int] = (
-            set()
-        )  # rows of which the hidden load is another one since the last encoding
+        # Rows of which the hidden load is another one since the last encoding.
+        self._measured: set[int] = set()
 
     @property
     def memory(self) -> tuple[int, ...]:

@@ -145,8 +145,8 @@ class HiddenLoads:
 
     def task_on(self, row: int) -> TaskDemand | None:
         """Return the hidden load of a row as a task that goes on whatever runs beside it; None: none."""
-        dram, disk = _hidden_on(self._rows[row])
-        return _as_task(dram * _MB, disk * _MB) if dram or disk else None
+        per_s = self.bytes_per_s(np.array([row]))[0]
+        return _as_task(per_s) if per_s.any() else None
 
     # ---- what readings say ----
 
@@ -271,12 +271,11 @@ def _rate(busy: float, moved: float, nominal: Sequence[float], before: int) -> i
     return max(round(min(_WHOLE * moved / busy / should, float(_WHOLE))), 1)
 
 
-def _as_task(dram: float, disk: float) -> TaskDemand:
-    """Return hidden traffic, bytes per second, as a task."""
-    per_s, weight = np.zeros(RESOURCE_COUNT), np.ones(RESOURCE_COUNT)
-    per_s[Resource.DRAM], weight[Resource.DRAM] = dram, max(dram / _BYTES_PER_CORE, 1e-9)
-    per_s[Resource.DISK], per_s[Resource.DISK_OPS] = disk, disk / _REQUEST_BYTES
-    weight[[Resource.DISK, Resource.DISK_OPS]] = _QUEUE_BYTES
+def _as_task(per_s: Doubles) -> TaskDemand:
+    """Return hidden traffic, (RESOURCE_COUNT,), as a task."""
+    weight = np.ones(RESOURCE_COUNT)
+    weight[Resource.DRAM] = max(per_s[Resource.DRAM] / _BYTES_PER_CORE, 1e-9)
+    weight[list(DISK_RESOURCES)] = _QUEUE_BYTES
     return TaskDemand(per_s, weight, 0.0, np.inf, ())
 
 

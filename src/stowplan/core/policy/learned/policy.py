@@ -97,7 +97,7 @@ class LearnedPlan:
                 f"exp({log_slowdown:.3g}) times as long as by physics; a rule should decide"
             )
         expected_s = self._view.pending[index].task.expected_s
-        return expected_s * math.exp(self._log_prior(group, place) + log_slowdown)
+        return expected_s * math.exp(self._encoded.log_prior_at(group, place) + log_slowdown)
 
     def duration_spread(self, index: int, row: int) -> float:
         """Return the standard deviation of the log of the duration; 0.3: about a factor of 1.35 each way."""
@@ -117,11 +117,8 @@ class LearnedPlan:
             self.groups,
             group,
             self._encoded.node_features[place],
-            {"machine type": log_factor, "neighbours": self._log_prior(group, place) - log_factor},
+            {"machine type": log_factor, "neighbours": self._encoded.log_prior_at(group, place) - log_factor},
         )
-
-    def _log_prior(self, group: int, place: int) -> float:
-        return float(self._encoded.log_prior(np.array([group]), np.array([place]))[0, 0])
 
     def _group(self, index: int) -> int:
         group = int(self._encoded.group_of[index])
