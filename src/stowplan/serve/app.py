@@ -13,7 +13,6 @@ On SIGTERM or SIGINT no new cycle begins, what is under way is waited for, then 
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from contextlib import AsyncExitStack
 from typing import Final
@@ -27,6 +26,7 @@ from stowplan.kube.api.client import ApiClient
 from stowplan.serve.config import Config
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.logs import configure_logs
+from stowplan.serve.memory import give_back, small_tls_buffers, spare_the_collector
 from stowplan.serve.service import SchedulerService
 from stowplan.serve.together import Together
 from stowplan.serve.webhook.server import WebhookServer
@@ -34,7 +34,6 @@ from stowplan.serve.webhook.server import WebhookServer
 __all__ = ["serve_scheduler", "serve_webhook"]
 
 _SETTLING_S: Final = 0.1
-_COLLECT_AFTER: Final = (10_000, 20, 10)  # objects, then collections of the younger generation
 
 _LOG = structlog.get_logger(__name__)
 
@@ -49,6 +48,7 @@ async def serve_scheduler(config: Config, rules: RuleTable) -> int:
     access = from_environment(kubernetes.kubeconfig, kubernetes.context)
     configure_logs(config.log.format, config.log.level, mode=config.scheduler.mode.value)
     stop = _stop_on_signals()
+    small_tls_buffers()
     async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
         service = SchedulerService(config, rules, client)
         _LOG.info("starts", version=__version__, server=access.server, identity=service.identity)
@@ -67,6 +67,7 @@ async def serve_webhook(config: Config) -> int:
     access = from_environment(kubernetes.kubeconfig, kubernetes.context)
     configure_logs(config.log.format, config.log.level, service="webhook")
     stop = _stop_on_signals()
+    small_tls_buffers()
     async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
         server = WebhookServer(
             config.webhook,
@@ -79,6 +80,7 @@ async def serve_webhook(config: Config) -> int:
         _LOG.info("starts", version=__version__, server=access.server)
         async with Together() as together:
             server.checks.alive("tasks", together.ended)
+            together.start("memory", give_back())
             together.start("webhook", server.run())
             await together.until(stop)
             await server.drain()
@@ -117,6 +119,7 @@ async def _run(service: SchedulerService, config: Config, stop: asyncio.Event) -
                 listening(service.extender_app(), extender.host, extender.port, service.certificate)
             )
             _LOG.info("extender listens", host=extender.host, port=asked_at)
+        together.start("memory", give_back())
         together.start("leading", _lead(service))
         await together.until(stop)
         _LOG.info("drains", under_way=service.scheduler.under_way)
@@ -131,18 +134,8 @@ async def _lead(service: SchedulerService) -> None:
     while not (service.feed.is_settled and service.book.is_settled):  # noqa: ASYNC110 - states tell nobody
         await asyncio.sleep(_SETTLING_S)
     _LOG.info("knows the cluster", nodes=service.feed.state.node_count, pods=len(service.feed.pods))
-    _spare_the_collector()
+    spare_the_collector()
     if service.election is None:
         await service.scheduler.run()
         return
     await service.election.run(service.lead)
-
-
-def _spare_the_collector() -> None:
-    """Have garbage collection pass over what was just loaded, which stays.
-
-    Each full collection would walk the whole copy of the cluster: 50 to 100 ms in which nothing is decided.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)

@@ -1,7 +1,8 @@
-"""What goes must go by itself: what refers to itself in a circle stays until the collector looks everywhere.
+"""What goes must go by itself, and what is remembered of it must be little.
 
-It seldom does in a process that holds a cluster, and a circle holds all that hangs on it: its memory then
-grows with every pod that comes and goes.
+What refers to itself in a circle stays until the collector looks everywhere. It seldom does in a process that
+holds a cluster, and a circle holds all that hangs on it: its memory then grows with every pod that comes and
+goes.
 """
 
 import gc
@@ -13,12 +14,29 @@ import numpy as np
 import pytest
 
 from stowplan.core.constraints import CompiledFilters
-from stowplan.core.domain import BoundPod, ClusterState, HostPort, NodeSet, PodBound, PodRemoved, PodShape
+from stowplan.core.domain import (
+    BoundPod,
+    ClusterState,
+    HostPort,
+    NodeSet,
+    PendingTask,
+    Phase,
+    PodBound,
+    PodRemoved,
+    PodShape,
+    Task,
+    Workflow,
+    WorkflowProgress,
+    WorkProfile,
+)
+from stowplan.core.engine import Engine
 from stowplan.core.policy import make_policy
 from tests.record_cases import Drive, some_node, some_shape
 from tests.simulation_cases import shape
 
 OURS = "stowplan."
+PODS = 16_000
+BATCH = 100
 
 
 @contextmanager
@@ -76,6 +94,38 @@ def test_filters_leave_no_circle() -> None:
             assert (filters.feasible == before).all()
             del filters
     assert not left
+
+
+@pytest.mark.parametrize("policy", ["srpt-physics", "kube-scheduler"])
+def test_of_pods_that_are_gone_only_the_last_few_thousand_are_remembered(policy: str) -> None:
+    """Each has labels of its own, as the pods of workflows do: so each has a shape of its own."""
+    state = ClusterState()
+    chance = np.random.default_rng(3)
+    for number in range(4):
+        state.apply(NodeSet(some_node(chance, f"n{number}")))
+    engine = Engine(state, make_policy(policy), rng=chance)
+    before = _shapes_alive()
+    for number in range(0, PODS, BATCH):
+        for own in range(number, number + BATCH):
+            of_its_own = shape(cores=0.001, memory_gib=0.0, labels=(("name", f"p{own}"),))
+            state.apply(PodBound(BoundPod(f"lab/{own}", of_its_own), f"n{own % 4}"))
+        engine.cycle(float(number), [_waiting(number)])
+        for own in range(number, number + BATCH):
+            state.apply(PodRemoved(f"lab/{own}"))
+    alive = _shapes_alive() - before
+    assert alive < PODS / 2
+
+
+def _waiting(number: int) -> PendingTask:
+    asks = shape(cores=64.0, labels=(("name", f"w{number}"),))
+    work = WorkProfile((Phase(1.0),))
+    progress = WorkflowProgress(f"w{number}", Workflow("w", (Task("t", asks, work, 1.0),)), 0.0)
+    return PendingTask(f"lab/w{number}", progress, progress.start()[0], float(number))
+
+
+def _shapes_alive() -> int:
+    gc.collect()
+    return sum(type(each) is PodShape for each in gc.get_objects())
 
 
 def _bound(shapes: list[PodShape]) -> list[PodShape]:

@@ -59,7 +59,7 @@ _FIRST_COLUMNS = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 _FIRST_CAPACITY = 16
 _DOUBLES_BELOW = 1024
 S = TypeVar("S", bound=np.generic)
-_JOURNAL_LIMIT = 65536
+_JOURNAL_LIMIT = 8192  # changes hold the shapes of pods long gone; who is so far behind starts over for less
 _CACHED_REQUESTS = 65536
 
 
