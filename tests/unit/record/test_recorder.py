@@ -5,13 +5,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stowplan.core.decoder import Infeasible, Placed, Wait
 from stowplan.core.domain import (
+    ClusterState,
+    Node,
+    NodeSet,
+    PendingTask,
+    Phase,
     PodRemoved,
     PodShape,
+    Resources,
+    RunningTask,
+    Task,
+    Workflow,
+    WorkflowProgress,
+    WorkProfile,
 )
+from stowplan.core.policy import make_policy
 from stowplan.errors import InvalidFile, InvalidInput, ReplayDiffers
 from stowplan.kube.api.status import SchedulingStatus
 from stowplan.kube.live.pod import LivePod
@@ -26,6 +39,7 @@ from stowplan.observe.history import (
 )
 from stowplan.serve.record import RecordLimits
 from stowplan.serve.record.answers import pod_answer, workflow_answer
+from stowplan.serve.record.bookkeeping import Bookkeeping
 from stowplan.serve.record.replaying import replay_decision
 from tests.recorder_cases import Small, ids_of, live_pod
 from tests.unit.argo.cases import container, dag, task, workflow
@@ -56,6 +70,28 @@ def test_decisions_replay_from_the_history(store: HistoryStore) -> None:
         links.append(done.links)
     assert links == [1, 2, 3, 1, 2, 3, 1, 2]  # a new chain after three
     assert small.recorder.state.without_record == {}
+
+
+def test_what_takes_the_place_of_something_gone_is_not_taken_for_it() -> None:
+    """Python gives a new object the address of one that is gone: what is known by address is held."""
+    state = ClusterState()
+    state.apply(NodeSet(Node("n", Resources({"cpu": 1000}))))
+    books = Bookkeeping(state, np.random.default_rng(1), make_policy("srpt"))
+    unseen = [_progress(f"w{number}") for number in range(50)]
+    for number, progress in enumerate(unseen):
+        pending = PendingTask("lab/pod", progress, 0, 0.0)
+        captured = books.capture(0.0, (), {"lab/pod": RunningTask(pending, 0, 0.0, float(number))})
+        assert captured is not None
+        assert [each.progress for each in captured.progress] == [progress]
+        books.kept(captured)
+        del captured
+
+
+def _progress(name: str) -> WorkflowProgress:
+    task = Task("only", PodShape(), WorkProfile((Phase(1.0),)), 1.0)
+    progress = WorkflowProgress(name, Workflow(name, (task,)), 0.0)
+    progress.start()
+    return progress
 
 
 def test_a_row_says_who_could_take_it_and_what_is_expected(store: HistoryStore) -> None:

@@ -2,7 +2,16 @@
 
 import random
 
-from stowplan.core.domain import ClusterState, Node, NodeSet, PendingTask, Resources, Task, WorkProfile
+from stowplan.core.domain import (
+    ClusterState,
+    Node,
+    NodeRemoved,
+    NodeSet,
+    PendingTask,
+    Resources,
+    Task,
+    WorkProfile,
+)
 from stowplan.observe.history import ExpectedDuration, Source
 from stowplan.serve.workflows.expectations import one_task
 from stowplan.serve.workflows.running import RunningTasks
@@ -55,3 +64,22 @@ def test_ends_that_no_longer_hold_are_not_kept() -> None:
             tasks.set(pending(key), "n1", float(number), EXPECTED, float(number))
     assert len(tasks._ends) <= 64 + 4 * 20
     assert set(tasks.current(5000.0)) == set(tasks._expected)
+
+
+def test_what_changed_last_stands_last() -> None:
+    """Records of cycles look at the end for what is new, and nowhere else."""
+    state = ClusterState()
+    state.apply(NodeSet(Node("n1", Resources({"cpu": 4000}))))
+    tasks = RunningTasks(state)
+    for number, key in enumerate("abcd"):
+        tasks.set(pending(key), "n1", float(number), EXPECTED, float(number))
+    tasks.set(pending("b"), "n1", 5.0, EXPECTED, 5.0)  # its durations were learnt anew
+    assert list(tasks.current(5.0)) == ["a", "c", "d", "b"]
+    foretold = tasks.current(5.0)["a"].expected_end_s
+    assert list(tasks.current(foretold)) == ["c", "d", "b", "a"]
+    state.apply(NodeRemoved("n1"))
+    state.apply(NodeSet(Node("n0", Resources({"cpu": 4000}))))
+    state.apply(NodeSet(Node("n1", Resources({"cpu": 4000}))))
+    tasks.set(pending("e"), "n1", 6.0, EXPECTED, 6.0)
+    tasks.nodes_moved()
+    assert list(tasks.current(foretold)) == ["e", "c", "d", "b", "a"]

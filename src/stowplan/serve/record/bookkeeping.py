@@ -47,7 +47,7 @@ class Bookkeeping:
         self._watched: dict[int, WorkflowProgress] = {}  # by identity
         self._changed: dict[int, WorkflowProgress] = {}
         self._captured: dict[int, WorkflowProgress] = {}  # those of the latest capture
-        self._recent: frozenset[int] = frozenset()  # identities of the last running tasks
+        self._recent: dict[int, RunningTask] = {}  # the last ones, by identity: held, so that it stays theirs
         self._looks_everywhere = False
         self._needs_state = True
         self._is_following = False  # events are kept: a state was captured that they come after
@@ -94,7 +94,7 @@ class Bookkeeping:
             self._watch(task.pending.progress for task in self._new_ones(now_running))
         self._captured, self._changed = self._changed, {}
         self._captured_events = len(self._events)
-        self._recent = frozenset(map(id, now_running[-_RECENT:]))
+        self._recent = {id(task): task for task in now_running[-_RECENT:]}
         return CycleCapture(
             now_s=now_s,
             pending=tuple(pending),

@@ -20,7 +20,7 @@ _SHORTEST_WAIT_S: Final = 1.0  # until an end is foretold anew again
 
 
 class RunningTasks:
-    """Running tasks by the key of their pod. Times are monotonic seconds."""
+    """Running tasks by the key of their pod; what changed last stands last. Times are monotonic seconds."""
 
     def __init__(self, state: ClusterState) -> None:
         """Look up rows in `state`."""
@@ -57,6 +57,7 @@ class RunningTasks:
         key = task.pending.key
         here, there = (self._tasks, self._strays) if task.row >= 0 else (self._strays, self._tasks)
         there.pop(key, None)
+        here.pop(key, None)  # so that it stands last: whoever records cycles looks for what is new there
         here[key] = task
         if task.row >= 0:
             heapq.heappush(self._ends, (task.expected_end_s, key))
