@@ -227,6 +227,54 @@ def test_events_give_way_to_urgent_work_but_none_waits_for_ever() -> None:
     asyncio.run(run())
 
 
+def test_many_events_are_sent_several_at_once_each_of_them_once() -> None:
+    under_way, most = 0, 0
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.02)
+        under_way -= 1
+        return web.json_response({}, status=201)
+
+    async def story(server: FakeServer, recorder: EventRecorder, clock: Clock) -> None:
+        server.script.extend([slow] * 40)
+        for number in range(20):
+            recorder.record(event(f"p{number}"))
+        sending = asyncio.create_task(recorder.flush())
+        while not under_way:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.001)
+        clock.pass_by(31.0)
+        recorder.record(event("p0"))  # again, while its first is under way: not sent beside it
+        await sending
+        assert len(server.requests) == recorder.health.sent == 20
+        clock.pass_by(31.0)
+        await recorder.flush()
+        assert [method for method, _, _ in server.requests[20:]] == ["PATCH"]  # its count is two
+
+    recording(story, RecorderSettings(at_once=4))
+    assert most == 4
+
+
+def test_an_event_whose_sending_was_broken_off_is_sent_at_the_end() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder, _: Clock) -> None:
+        server.script.extend([say_nothing, say_nothing])
+        recorder.record(event("p"))
+        recorder.record(event("q"))
+        sending = asyncio.create_task(recorder.run())
+        while len(server.requests) < 2:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.01)
+        sending.cancel()
+        await asyncio.wait({sending})
+        assert recorder.health.waiting == 2
+        server.script.extend([status(409, "AlreadyExists", "it was heard"), DONE])
+        await recorder.flush()
+        assert (recorder.health.sent, recorder.health.dropped) == (2, {})
+
+    recording(story, RecorderSettings())
+
+
 # ── lease ──
 
 TIMES = LeaseSettings()

@@ -93,6 +93,8 @@ class RecorderSettings:
         tries: How often an event is sent before it is given up.
         trickle_s: While more urgent work is under way, one event in so many seconds.
         longest_wait_s: An event that has waited for so long is as urgent as any work.
+        at_once: Events that are being sent at the same time. One after the other, a busy API server takes 50
+            per second: the queue fills, and its end is lost.
     """
 
     queue_events: int = 10_000
@@ -104,6 +106,7 @@ class RecorderSettings:
     tries: int = 5
     trickle_s: float = 0.05
     longest_wait_s: float = 30.0
+    at_once: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,7 @@ class _Series:
     sent_s: float = -math.inf  # monotonic
     is_waiting: bool = False  # whether it is in the queue …
     queued_s: float = -math.inf  # … and since when, monotonic
+    is_being_sent: bool = False  # what is said meanwhile is told with the next count
 
 
 class EventRecorder:
@@ -227,12 +231,26 @@ class EventRecorder:
         await self._send_waiting()
 
     async def _send_waiting(self) -> None:
-        while self._queue:
-            if self._gives_way() and not self._is_overdue(self._queue[0]):
-                await asyncio.sleep(self._settings.trickle_s)
-            series = self._queue.popleft()
-            series.is_waiting = False
+        free = asyncio.Semaphore(self._settings.at_once)
+        async with asyncio.TaskGroup() as group:
+            while self._queue:
+                if self._gives_way() and not self._is_overdue(self._queue[0]):
+                    await asyncio.sleep(self._settings.trickle_s)
+                await free.acquire()
+                series = self._queue.popleft()
+                series.is_waiting, series.is_being_sent = False, True
+                group.create_task(self._deliver_one(series, free))
+
+    async def _deliver_one(self, series: _Series, free: asyncio.Semaphore) -> None:
+        try:
             await self._deliver(series)
+        except asyncio.CancelledError:  # it keeps its name: sent twice it is one event
+            series.is_waiting = True
+            self._queue.appendleft(series)
+            raise
+        finally:
+            series.is_being_sent = False
+            free.release()
 
     def _is_overdue(self, series: _Series) -> bool:
         return self._monotonic() - series.queued_s >= self._settings.longest_wait_s
@@ -243,7 +261,7 @@ class EventRecorder:
                 self._enqueue(series)
 
     def _enqueue(self, series: _Series) -> bool:
-        if series.is_waiting:
+        if series.is_waiting or series.is_being_sent:
             return True
         if len(self._queue) >= self._settings.queue_events:
             self._dropped["queue full"] += 1
