@@ -25,12 +25,11 @@ from stowplan.core.domain import (
     PodRemoved,
     PodShape,
     Task,
-    Workflow,
-    WorkflowProgress,
     WorkProfile,
 )
 from stowplan.core.engine import Engine
 from stowplan.core.policy import make_policy
+from stowplan.serve.workflows.expectations import one_task
 from tests.record_cases import Drive, some_node, some_shape
 from tests.simulation_cases import shape
 
@@ -118,9 +117,8 @@ def test_of_pods_that_are_gone_only_the_last_few_thousand_are_remembered(policy:
 
 def _waiting(number: int) -> PendingTask:
     asks = shape(cores=64.0, labels=(("name", f"w{number}"),))
-    work = WorkProfile((Phase(1.0),))
-    progress = WorkflowProgress(f"w{number}", Workflow("w", (Task("t", asks, work, 1.0),)), 0.0)
-    return PendingTask(f"lab/w{number}", progress, progress.start()[0], float(number))
+    progress = one_task(Task(f"w{number}", asks, WorkProfile((Phase(1.0),)), 1.0))
+    return PendingTask(f"lab/w{number}", progress, 0, float(number))
 
 
 def _shapes_alive() -> int:

@@ -20,8 +20,6 @@ from stowplan.core.domain import (
     Resources,
     RunningTask,
     Task,
-    Workflow,
-    WorkflowProgress,
     WorkProfile,
 )
 from stowplan.core.policy import make_policy
@@ -41,6 +39,7 @@ from stowplan.serve.record import RecordLimits
 from stowplan.serve.record.answers import pod_answer, workflow_answer
 from stowplan.serve.record.bookkeeping import Bookkeeping
 from stowplan.serve.record.replaying import replay_decision
+from stowplan.serve.workflows.expectations import one_task
 from tests.recorder_cases import Small, ids_of, live_pod
 from tests.unit.argo.cases import container, dag, task, workflow
 from tests.unit.workflows.cases import T0, node, running, status, task_pod
@@ -77,7 +76,8 @@ def test_what_takes_the_place_of_something_gone_is_not_taken_for_it() -> None:
     state = ClusterState()
     state.apply(NodeSet(Node("n", Resources({"cpu": 1000}))))
     books = Bookkeeping(state, np.random.default_rng(1), make_policy("srpt"))
-    unseen = [_progress(f"w{number}") for number in range(50)]
+    work = WorkProfile((Phase(1.0),))
+    unseen = [one_task(Task(f"w{number}", PodShape(), work, 1.0)) for number in range(50)]
     for number, progress in enumerate(unseen):
         pending = PendingTask("lab/pod", progress, 0, 0.0)
         captured = books.capture(0.0, (), {"lab/pod": RunningTask(pending, 0, 0.0, float(number))})
@@ -85,13 +85,6 @@ def test_what_takes_the_place_of_something_gone_is_not_taken_for_it() -> None:
         assert [each.progress for each in captured.progress] == [progress]
         books.kept(captured)
         del captured
-
-
-def _progress(name: str) -> WorkflowProgress:
-    task = Task("only", PodShape(), WorkProfile((Phase(1.0),)), 1.0)
-    progress = WorkflowProgress(name, Workflow(name, (task,)), 0.0)
-    progress.start()
-    return progress
 
 
 def test_a_row_says_who_could_take_it_and_what_is_expected(store: HistoryStore) -> None:

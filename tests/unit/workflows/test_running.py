@@ -68,9 +68,8 @@ def test_ends_that_no_longer_hold_are_not_kept() -> None:
 
 def test_what_changed_last_stands_last() -> None:
     """Records of cycles look at the end for what is new, and nowhere else."""
-    state = ClusterState()
-    state.apply(NodeSet(Node("n1", Resources({"cpu": 4000}))))
-    tasks = RunningTasks(state)
+    tasks = made()
+    state = tasks._state
     for number, key in enumerate("abcd"):
         tasks.set(pending(key), "n1", float(number), EXPECTED, float(number))
     tasks.set(pending("b"), "n1", 5.0, EXPECTED, 5.0)  # its durations were learnt anew
