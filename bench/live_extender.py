@@ -6,7 +6,8 @@ in turns, with no client held back by a rate. Both, and the API server, etcd and
 processors.
 
 Part of the cost is kube-scheduler's own: with any extender it gives up scheduling equal pods in batches
-(`OpportunisticBatching`, on by default since 1.35). So it is also measured alone with that switched off.
+(`OpportunisticBatching`, on by default since 1.35), and it writes out every pod and hundreds of names of
+nodes. So it is also measured alone with batches switched off, and with an extender that says nothing.
 
 kube-scheduler's time for a pod is its metric `scheduler_scheduling_algorithm_duration_seconds`, which holds
 the extender's calls; quantiles are read off its buckets as Prometheus does.
@@ -16,10 +17,12 @@ equal nodes. Pods that share a node with another of the burst were scored before
 seen.
 """
 
+import sys
 from collections import Counter as Tally
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,7 +31,7 @@ from bench.harness import Estimate, Row, median_ci95
 from bench.live.speed import KUBE_SCHEDULER, Bed, Contender, TheirCounter, follow, full_queue
 from bench.live.turns import Size, fake_bed, in_turns, rate_row
 from stowplan.serve.extender.configuration import extender_entry
-from testbed import bulk
+from testbed import bulk, network
 from testbed.spec import Json
 from testbed.stowplan import NAME, Scheduler, grant
 
@@ -37,6 +40,9 @@ URL = f"http://127.0.0.1:{PORT}"
 ALONE = KUBE_SCHEDULER
 WITH_EXTENDER = "with the extender"
 UNBATCHED = "without batches"
+WITH_BARE = "with a bare extender"
+BARE = "bare-extender"
+BARE_PROGRAM = Path(__file__).with_name("live") / "bare_extender.py"
 ALGORITHM = "scheduler_scheduling_algorithm_duration_seconds"
 
 
@@ -115,6 +121,23 @@ def extended(bed: Bed, config: dict[str, Json]) -> Generator[Scheduler]:
     extender.end()
 
 
+def with_bare(times: Times) -> Contender:
+    """kube-scheduler that asks an extender which says nothing."""
+
+    @contextmanager
+    def runs(bed: Bed) -> Generator[TimedCounter]:
+        daemons, hub = bed.plane.daemons, bed.plane.site.hub
+        daemons.start(BARE, [sys.executable, BARE_PROGRAM, str(PORT)])
+        daemons.wait_for(f"{BARE} listens", lambda: network.answers(hub, "127.0.0.1", PORT))
+        bed.plane.start_scheduler({"extenders": [extender_entry(URL)]})
+        with times.kept(bed) as counter:
+            yield counter
+        daemons.end(KUBE_SCHEDULER)
+        daemons.end(BARE)
+
+    return Contender(WITH_BARE, "default-scheduler", runs)
+
+
 @dataclass
 class Answered:
     """What the extender says of itself after each run: answers that were no help, as shares in per cent."""
@@ -154,12 +177,13 @@ def run(*, quick: bool) -> list[Row]:
 
 
 def _cost(bed: Bed, size: Size) -> list[Row]:
-    times = {name: Times() for name in (ALONE, WITH_EXTENDER, UNBATCHED)}
+    times = {name: Times() for name in (ALONE, WITH_EXTENDER, UNBATCHED, WITH_BARE)}
     answered = Answered()
     contenders = [
         alone(times[ALONE]),
         with_extender(times[WITH_EXTENDER], answered),
         alone(times[UNBATCHED], is_batching=False),
+        with_bare(times[WITH_BARE]),
     ]
     rates: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     for turn, contender in in_turns(contenders, size.turns):
@@ -177,6 +201,7 @@ def _rate_rows(rates: dict[str, list[float]], size: Size) -> list[Row]:
     for name, other, words in (
         ("full-queue", ALONE, "kube-scheduler with the extender, all pods there before it starts"),
         ("full-queue-unbatched", UNBATCHED, "the same, beside kube-scheduler with batches switched off"),
+        ("full-queue-bare", WITH_BARE, "the same, beside kube-scheduler with an extender that says nothing"),
     ):
         ours, what = rates[WITH_EXTENDER], f"{words}: {size}"
         rows.append(rate_row(ours, rates[other], name=f"extender/{name}", what=what, peer=other))
@@ -190,6 +215,10 @@ def _rate_rows(rates: dict[str, list[float]], size: Size) -> list[Row]:
                 unit="%",
             )
         )
+    pairs = zip(rates[WITH_BARE], rates[ALONE], strict=True)
+    floor = median_ci95([100 * (theirs / bare - 1) for bare, theirs in pairs])
+    what = f"how much longer it takes with an extender that says nothing than alone: {size}"
+    rows.append(Row.of(floor, name="extender/more-time-of-any", what=what, unit="%"))
     return rows
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stowplan.core.domain import PendingTask, RunningTask
 from stowplan.core.encoder import Encoder, FeatureGroup, demands, groups, occupants, workflows
-from stowplan.core.encoder.occupants import differing
 from stowplan.core.policy import CycleView
+from stowplan.core.policy.running import differing
 from stowplan.core.record import Chain
 from tests.encoder_cases import ARRAYS, as_bytes, assert_finite, permuted, watch
 from tests.record_cases import Drive, some_workflow

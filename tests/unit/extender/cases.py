@@ -90,12 +90,14 @@ def question(pod: LivePod, nodes: Sequence[str]) -> bytes:
     return json.dumps({"Pod": manifest(pod), "Nodes": None, "NodeNames": list(nodes)}).encode()
 
 
-def levels(answer: bytes) -> dict[str, int]:
-    """The levels of an answer to Prioritize, by node."""
+def levels(answer: bytes, asked: Sequence[str]) -> dict[str, int]:
+    """The level of each node in an answer to Prioritize, as kube-scheduler reads it."""
     found = json.loads(answer)
-    assert all(set(one) == {"Host", "Score"} for one in found)
-    assert len({one["Host"] for one in found}) == len(found)
-    return {one["Host"]: one["Score"] for one in found}
+    assert all(set(one) == {"Host", "Score"} and one["Score"] > 0 for one in found)
+    level_of = {one["Host"]: one["Score"] for one in found}
+    assert len(level_of) == len(found)
+    assert level_of.keys() <= set(asked)
+    return {name: level_of.get(name, 0) for name in asked}
 
 
 class OwnWorkflows:
@@ -193,7 +195,7 @@ class Bench:
     def prioritize(self, pod: LivePod, nodes: Sequence[str] | None = None) -> dict[str, int]:
         """Ask for the levels of `nodes`, by default all."""
         asked = [name for name, _ in self.feed.state.rows()] if nodes is None else nodes
-        return levels(self.extender.prioritize(question(pod, asked)))
+        return levels(self.extender.prioritize(question(pod, asked)), asked)
 
     def counted(self, name: str, **labels: str) -> float:
         """A metric of the extender; 0 when it was not counted yet."""

@@ -13,7 +13,7 @@ from stowplan.core.domain import validate_state
 from stowplan.core.engine import Engine
 from stowplan.core.policy import CycleView, make_policy
 from stowplan.errors import InvalidInput
-from stowplan.serve.extender.levels import NEUTRAL
+from stowplan.serve.extender.levels import UNKNOWN
 from stowplan.serve.extender.settings import ExtenderSettings
 from tests.unit.extender.cases import Bench, OwnWorkflows, live_pod, question
 
@@ -80,11 +80,11 @@ def test_levels_follow_the_scores_and_every_node_is_answered_once() -> None:
     assert bench.extender.degraded == ""
 
 
-def test_a_node_that_cannot_take_the_pod_is_last_and_one_that_is_not_known_is_neutral() -> None:
+def test_a_node_that_cannot_take_the_pod_is_last_and_one_that_is_not_known_in_the_middle() -> None:
     policy = Preference({"big": 1.0, "small": 9.0})
     bench = Bench(policy, nodes={"big": 8000, "small": 500})
     answer = bench.prioritize(bench.arrive(live_pod("p", cpu=1000)), ["small", "new", "big"])
-    assert answer == {"small": 0, "new": NEUTRAL, "big": 10}
+    assert answer == {"small": 0, "new": UNKNOWN, "big": 10}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_every_kind_of_policy_answers(policy: str) -> None:
 
 def test_no_preference_is_a_neutral_answer_and_no_fault() -> None:
     bench, _ = preferring({"n0": 1.0, "n1": 1.0})
-    assert set(bench.prioritize(bench.arrive(live_pod("p"))).values()) == {NEUTRAL}
+    assert set(bench.prioritize(bench.arrive(live_pod("p"))).values()) == {0}
     assert bench.counted("neutral_answers_total", cause="no_preference") == 1
     assert bench.extender.degraded == ""
 
@@ -141,7 +141,7 @@ def test_the_pod_of_the_feed_is_taken_and_any_other_is_read_once() -> None:
 
 def test_a_pod_that_cannot_be_read_is_answered_neutrally() -> None:
     bench, _ = preferring({"n0": 1.0, "n1": 2.0})
-    assert set(bench.prioritize(live_pod("odd")).values()) == {NEUTRAL}
+    assert set(bench.prioritize(live_pod("odd")).values()) == {0}
     assert bench.counted("neutral_answers_total", cause="pod_unreadable") == 1
 
 
@@ -152,7 +152,7 @@ def test_a_state_that_is_not_settled_prefers_nothing() -> None:
     bench, policy = preferring({"n0": 1.0, "n1": 2.0})
     pod = bench.arrive(live_pod("p"))
     bench.feed.is_settled = False
-    assert set(bench.prioritize(pod).values()) == {NEUTRAL}
+    assert set(bench.prioritize(pod).values()) == {0}
     assert bench.counted("neutral_answers_total", cause="not_settled") == 1
     assert (policy.asked, "not wholly known" in bench.extender.degraded) == (0, True)
     bench.feed.is_settled = True
@@ -166,8 +166,8 @@ def test_a_policy_that_fails_prefers_nothing_until_it_is_well(error: Exception) 
     policy.error = error
     pod = bench.arrive(live_pod("p"))
     with capture_logs() as lines:
-        assert set(bench.prioritize(pod).values()) == {NEUTRAL}
-        assert set(bench.prioritize(pod).values()) == {NEUTRAL}
+        assert set(bench.prioritize(pod).values()) == {0}
+        assert set(bench.prioritize(pod).values()) == {0}
     assert [(line["event"], line["pod"]) for line in lines] == [("scoring failed", "ns/p")], "told once"
     assert type(error).__name__ in bench.extender.degraded
     assert bench.extender.status["degraded"] == bench.extender.degraded
@@ -184,13 +184,13 @@ def test_what_takes_too_long_is_answered_neutrally_and_after_some_in_a_row_at_on
     pod = bench.arrive(live_pod("p"))
     policy.takes_s = 0.08
     for _ in range(3):
-        assert set(bench.prioritize(pod).values()) == {NEUTRAL}
+        assert set(bench.prioritize(pod).values()) == {0}
     assert bench.counted("neutral_answers_total", cause="over_budget") == 3
     assert "80 ms" in bench.extender.degraded
     assert bench.extender.status["resting"] is True
     for _ in range(4):
         began_s = bench.now_s
-        assert set(bench.prioritize(pod).values()) == {NEUTRAL}
+        assert set(bench.prioritize(pod).values()) == {0}
         assert bench.now_s == began_s
     assert (policy.asked, bench.counted("neutral_answers_total", cause="resting")) == (3, 4)
     # Still slow after the rest: one more wait, then it rests again at once.
@@ -304,7 +304,7 @@ def test_after_a_fault_the_copy_is_made_anew(monkeypatch: pytest.MonkeyPatch) ->
     bench.bind(pod, "n1")
     with monkeypatch.context() as faulty, capture_logs():
         faulty.setattr(bench.extender._in_flight, "_add_pods", lambda row: [][row])
-        assert set(bench.prioritize(bench.arrive(live_pod("c"))).values()) == {NEUTRAL}
+        assert set(bench.prioritize(bench.arrive(live_pod("c"))).values()) == {0}
     assert "IndexError" in bench.extender.degraded
     assert bench.prioritize(bench.arrive(live_pod("d"))) == {"n0": 10, "n1": 9}
     assert bench.extender.degraded == ""

@@ -48,8 +48,8 @@ def test_whole_nodes_are_answered_with_whole_nodes() -> None:
 
 
 def test_levels_are_a_list_of_host_and_score() -> None:
-    assert wire.prioritize_answer(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
-    assert wire.prioritize_answer([], []) == b"[]"
+    assert wire.prioritize_answer({"a": 10, "b": 1}) == b'[{"Host":"a","Score":10},{"Host":"b","Score":1}]'
+    assert wire.prioritize_answer({}) == b"[]"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ of a removed node is reused.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
@@ -152,6 +153,11 @@ class ClusterState:
     def row(self, node_name: str) -> int:
         """Return the row of a node, or −1 when there is none of that name."""
         return self._row_of.get(node_name, -1)
+
+    def rows_of(self, node_names: Sequence[str]) -> NDArray[np.intp]:
+        """Return the rows of nodes, −1 where there is none of that name, shape (names,)."""
+        found = map(self._row_of.get, node_names, itertools.repeat(-1))
+        return np.fromiter(found, dtype=np.intp, count=len(node_names))
 
     def node(self, row: int) -> Node:
         """Return the node of `row`.

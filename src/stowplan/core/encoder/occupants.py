@@ -8,8 +8,7 @@ went, or where the view says something else of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -20,16 +19,14 @@ from stowplan.core.domain import (
     ClusterState,
     PendingTask,
     PodShape,
-    RunningTask,
     Task,
-    Workflow,
-    WorkflowProgress,
 )
 from stowplan.core.encoder.demands import Demands
 from stowplan.core.encoder.factors import usable_factor
 from stowplan.core.physics.vocabulary import RESOURCE_COUNT, Resource
 from stowplan.core.policy.demand import TaskDemand, requested_demand
 from stowplan.core.policy.interface import CycleView
+from stowplan.core.policy.running import RunningWatch
 
 __all__ = ["ASKED", "EXPOSED", "EXPOSED_CORES", "KNOWN", "OCCUPANT_COLUMNS", "OTHER_CORES", "Occupants"]
 
@@ -44,17 +41,7 @@ OCCUPANT_COLUMNS: Final = 2 * RESOURCE_COUNT + 4
 """What is summed over the pods of a node: units of each `Resource` per second, exposed latency shares, the
 same times cores, how many of the pods are known tasks, the cores that the others request, and units of each
 `Resource` per second of work on the reference machine."""
-_STRETCH: Final = 64
 _MOST: Final = 16384  # pods and tasks remembered, unless more are bound
-
-
-@dataclass(slots=True)
-class _Watched:
-    """A workflow of which tasks run: they are others when it is replaced."""
-
-    progress: WorkflowProgress
-    workflow: Workflow
-    keys: set[str] = field(default_factory=set[str])
 
 
 class Occupants:
@@ -69,8 +56,7 @@ class Occupants:
         self._numbers: dict[tuple[int, str] | PodShape, int] = {}  # of task and machine type, or of shape
         self._tasks: list[Task | None] = []  # kept, so that their identity stays their own
         self._sums: Doubles = np.empty((256, OCCUPANT_COLUMNS))
-        self._running: list[RunningTask] = []
-        self._watched: dict[int, _Watched] = {}
+        self._running = RunningWatch()
         self._pending: dict[str, PendingTask] | None = None
         self._assumed: set[str] = set()  # known from the pending tasks of the cycle
 
@@ -85,7 +71,7 @@ class Occupants:
         has_much = len(self._pods) + len(self._tasks) > max(_MOST, 4 * len(self._state.pods))
         if has_much:
             self._forget()
-        stale = self._assumed | self._other_workflows() | self._other_tasks(view)
+        stale = self._assumed | self._running.changed(view)
         self._assumed = set()
         if has_much:
             return None
@@ -131,32 +117,11 @@ class Occupants:
 
     # ---- what the view says ----
 
-    def _other_tasks(self, view: CycleView) -> set[str]:
-        """Return the keys of the running tasks that came, went or were replaced."""
-        before, now = self._running, list(view.running.values())
-        self._running = now
-        return {task.pending.key for task in differing(before, now, view.running)}
-
-    def _other_workflows(self) -> set[str]:
-        """Return the keys of the tasks whose workflow has been replaced."""
-        keys: set[str] = set()
-        for number, watched in list(self._watched.items()):
-            if watched.progress.workflow is not watched.workflow:
-                keys |= watched.keys
-                del self._watched[number]
-        return keys
-
     def _number_of(self, key: str, pod: BoundPod, kind: str) -> int:
         view = self._view
         running = None if view is None else view.running.get(key)
         if running is not None:
-            pending = running.pending
-            watched = self._watched.get(id(pending.progress))
-            if watched is None:
-                watched = _Watched(pending.progress, pending.progress.workflow)
-                self._watched[id(pending.progress)] = watched
-            watched.keys.add(key)
-            return self._number_of_task(pending.task, kind)
+            return self._number_of_task(running.pending.task, kind)
         own = self._pending_of(key)
         if own is not None:
             self._assumed.add(key)
@@ -192,40 +157,7 @@ class Occupants:
         self._pods.clear()
         self._numbers.clear()
         self._tasks.clear()
-        self._watched.clear()
         self._assumed.clear()
-
-
-def differing(
-    before: list[RunningTask], now: list[RunningTask], current: Mapping[str, RunningTask]
-) -> list[RunningTask]:
-    """Return the tasks that are in one of two lists only, and perhaps some that moved in between.
-
-    Nearly all are the same in the same order, so whole stretches are compared at once; equal is the same.
-
-    Args:
-        before: the tasks as they were.
-        now: those that there are.
-        current: the same, by key.
-    """
-    found: list[RunningTask] = []
-    left = right = 0
-    while left < len(before) and right < len(now):
-        if before[left : left + _STRETCH] == now[right : right + _STRETCH]:
-            left, right = left + _STRETCH, right + _STRETCH
-            continue
-        one, other = before[left], now[right]
-        if one is other:
-            left, right = left + 1, right + 1
-        elif current.get(one.pending.key) is not one:
-            found.append(one)
-            left += 1
-        else:
-            found.append(other)
-            right += 1
-    found += now[right:]
-    found += (task for task in before[left:] if current.get(task.pending.key) is not task)
-    return found
 
 
 def _sums_of(demand: TaskDemand, kind: str, known: int) -> Doubles:

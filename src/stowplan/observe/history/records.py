@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from typing import cast
 
 from stowplan.core.domain import ClassKey, WorkShape
@@ -202,7 +203,7 @@ def _check(record: Record, name: str) -> None:
     parts: list[Record | WorkShape] = [record]
     if isinstance(record, Execution) and record.shape is not None:
         parts.append(record.shape)
-    for item, value in [(item.name, getattr(part, item.name)) for part in parts for item in fields(part)]:
+    for item, value in [(item, getattr(part, item)) for part in parts for item in _names(type(part))]:
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(f"{kind} {name!r}: {item} is {value}; it must be finite, or None")
         if isinstance(value, int) and not -_MOST <= value <= _MOST:
@@ -211,6 +212,11 @@ def _check(record: Record, name: str) -> None:
             _check_json(kind, name, item, cast("Mapping[str, object]", value))
         if isinstance(value, str) and not _is_storable(value):
             raise InvalidInput(f"{kind} {name!r}: {item} is {value!r}; it must be Unicode text without NUL")
+
+
+@cache
+def _names(kind: type[Record | WorkShape]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 def _check_json(kind: str, name: str, item: str, value: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from stowplan.core.constraints import NO_RULES, RuleTable
 from stowplan.core.domain import BoundPod, ClusterState
@@ -26,7 +27,7 @@ from stowplan.serve.extender.answers import Answer, Candidate, decision_of
 from stowplan.serve.extender.duty import Cause, Duty
 from stowplan.serve.extender.followup import FollowUp
 from stowplan.serve.extender.inflight import InFlight
-from stowplan.serve.extender.levels import NEUTRAL
+from stowplan.serve.extender.levels import UNKNOWN
 from stowplan.serve.extender.metrics import ExtenderMetrics
 from stowplan.serve.extender.pods import AskedPods
 from stowplan.serve.extender.refusals import refused_nodes
@@ -161,7 +162,7 @@ class Extender:
         return wire.filter_answer(question, refused)
 
     def prioritize(self, body: bytes) -> bytes:
-        """Answer Prioritize: the levels of the nodes, by the policy's scores.
+        """Answer Prioritize: the levels of the nodes, by the policy's scores; none when it is of no help.
 
         Raises:
             BadRequest: the body is not what Prioritize is sent with.
@@ -173,8 +174,8 @@ class Extender:
         if isinstance(levels, Cause):
             self._metrics.neutral(levels)
             self._keep_neutral(question.head, began_s)
-            levels = [NEUTRAL] * len(question.node_names)
-        return wire.prioritize_answer(question.node_names, levels)
+            levels = {}
+        return wire.prioritize_answer(levels)
 
     def preempt(self, body: bytes) -> bytes:
         """Answer the preempt verb: the victims stay as they are, nodes that the rules refuse go.
@@ -212,8 +213,8 @@ class Extender:
 
     # ---- scores ----
 
-    def _levels(self, question: wire.Question, began_s: float) -> Sequence[int] | Cause:
-        """Return the level of each node asked about, or why there are none."""
+    def _levels(self, question: wire.Question, began_s: float) -> Mapping[str, int] | Cause:
+        """Return the levels above 0 of nodes asked about, or why there are none."""
         if not self._cluster.is_settled:
             return Cause.NOT_SETTLED
         if self._duty.rests(began_s):
@@ -242,7 +243,7 @@ class Extender:
         if self._around.on_answer is not None:
             self._around.on_answer(pod, answer)
         self._in_flight.foresee(BoundPod(pod.key, pod.shape, uid=pod.uid), answer.best[0].node_name, began_s)
-        return _in_order(question.node_names, scored.node_names, scored.levels.tolist())
+        return _by_name(scored.levels, scored.node_names, question.node_names)
 
     def _answer(self, pod: LivePod, scored: Scored, began_s: float) -> Answer:
         best: tuple[Candidate, ...] = ()
@@ -300,9 +301,12 @@ class Extender:
             self._around.on_decision(decision_of(answer, pod, name, self._around.policy_version))
 
 
-def _in_order(asked: Sequence[str], known: Sequence[str], levels: Sequence[int]) -> Sequence[int]:
-    """Return the levels of `known` nodes for all that were asked about, in their order."""
-    if len(known) == len(asked):
-        return levels
-    level_of = dict(zip(known, levels, strict=True))
-    return [level_of.get(name, NEUTRAL) for name in asked]
+def _by_name(levels: NDArray[np.int64], known: Sequence[str], asked: Sequence[str]) -> dict[str, int]:
+    """Return the levels above 0 of nodes that were asked about; `levels` are those of the `known` ones."""
+    places = np.flatnonzero(levels)
+    names = [known[at] for at in places.tolist()]
+    level_of: dict[str, int] = dict(zip(names, levels[places].tolist(), strict=True))
+    if len(known) < len(asked):
+        are_known = set(known)
+        level_of |= {name: UNKNOWN for name in asked if name not in are_known}
+    return level_of

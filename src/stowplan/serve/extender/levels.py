@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HIGHEST", "NEUTRAL", "levels_of"]
+__all__ = ["HIGHEST", "UNKNOWN", "levels_of"]
 
 HIGHEST: Final = 10
-NEUTRAL: Final = 5
+UNKNOWN: Final = 5
 """For nodes of which nothing is known."""
 
 _MOST: Final = 1e300  # infinities have no difference

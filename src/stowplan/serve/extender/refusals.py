@@ -30,8 +30,9 @@ def refused_nodes(
     about_it = rules.rules_for(shape) if rules.rules else ()
     if not about_it:
         return _NOBODY
-    names = [name for name in node_names if state.row(name) >= 0]
-    rows = np.array([state.row(name) for name in names], dtype=np.intp)
+    rows = state.rows_of(node_names)
+    names = [name for name, row in zip(node_names, rows.tolist(), strict=True) if row >= 0]
+    rows = rows[rows >= 0]
     refusing = np.array([rule.refused(state, rows) for rule in about_it], dtype=np.bool_)
     # A reason is worked out once per set of rules that refuse, not per node.
     asked = RuleFilter(state, shape, about_it)

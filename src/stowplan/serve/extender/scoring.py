@@ -41,7 +41,7 @@ class Scored:
         filters: of the pod's shape, as of now.
     """
 
-    node_names: list[str]
+    node_names: Sequence[str]
     rows: NDArray[np.intp]
     scores: NDArray[np.float64]
     levels: NDArray[np.int64] | None
@@ -111,8 +111,7 @@ class Scorer:
         except Exception:
             self._cycle = None
             raise
-        names, row_of = list(node_names), state.row
-        rows = np.fromiter(map(row_of, names), dtype=np.intp, count=len(names))
+        names, rows = node_names, state.rows_of(node_names)
         if (rows < 0).any():
             names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
             rows = rows[rows >= 0]

@@ -9,7 +9,7 @@ Source: `k8s.io/kube-scheduler/extender/v1/types.go` and `pkg/scheduler/extender
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -217,9 +217,13 @@ def filter_answer(question: Question, refused: Mapping[str, str]) -> bytes:
     return _encoder.encode(_FilterAnswer(_NodeListAnswer(items), None, {}, refused))
 
 
-def prioritize_answer(names: Sequence[str], levels: Sequence[int]) -> bytes:
-    """Answer Prioritize: a level, 0 to 10, for each of `names`."""
-    return _encoder.encode([_HostPriority(name, level) for name, level in zip(names, levels, strict=True)])
+def prioritize_answer(levels: Mapping[str, int]) -> bytes:
+    """Answer Prioritize: levels, 1 to 10, by node.
+
+    A node that is left out has 0 to kube-scheduler. Written out, hundreds of zeros cost both sides more than
+    the question. Source: `prioritizeNodes` in `pkg/scheduler/schedule_one.go` (1.37).
+    """
+    return _encoder.encode([_HostPriority(name, level) for name, level in levels.items()])
 
 
 def preempt_answer(preemption: Preemption, refused: Mapping[str, str]) -> bytes:

@@ -10,6 +10,7 @@ The law and its sources: `core.physics`, `prediction`. Its use as a placement ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from stowplan.core.policy.interface import CycleView
 from stowplan.core.policy.nodes.base import NodeRule
 from stowplan.core.policy.nodes.finish_time import earliest
 from stowplan.core.policy.prediction import NodeBatch, predicted_rates
+from stowplan.core.policy.running import RunningWatch
 from stowplan.core.policy.stretch import Asked, Held, estimated_stretch
 from stowplan.errors import InvalidInput
 
@@ -30,6 +32,19 @@ __all__ = ["PredictedDuration", "rates_beside"]
 
 _NEVER_S = 1e15
 _MOST_DEMANDS = 2048  # between two cycles, of tasks that may be over
+_MOST_GONE = 1024  # pods that are remembered, and may be gone
+
+
+class _Known(NamedTuple):
+    """What a pod takes: what its task does; if it is nobody's, what its shape requests."""
+
+    task: Task | None
+    shape: PodShape
+    demand: TaskDemand
+
+    def holds(self, task: Task | None, shape: PodShape) -> bool:
+        """Whether that is so of a pod that is of this task and shape."""
+        return _is_same(self.task, task) and (task is not None or self.shape is shape or self.shape == shape)
 
 
 class PredictedDuration(NodeRule):
@@ -46,9 +61,10 @@ class PredictedDuration(NodeRule):
             raise InvalidInput(f"solved_nodes is {solved_nodes}; give 0 or more nodes to solve per task")
         self._laws = laws or PhysicsLaws()
         self._solved_nodes = solved_nodes
-        self._known: dict[str, tuple[Task | None, TaskDemand]] = {}  # by pod: taken for which task, demand
+        self._known: dict[str, _Known] = {}  # by pod
         self._demands: dict[int, tuple[Task, TaskDemand]] = {}  # by the task's identity: many pods share one
         self._own: dict[str, Task] = {}  # tasks of this cycle, which may have a node since
+        self._running = RunningWatch()
         self._stale: set[int] = set()  # rows with a pod of which more, or less, is known than before
         self._latest: tuple[str, NDArray[np.float64]] | None = None
         self._epoch = -1
@@ -65,14 +81,19 @@ class PredictedDuration(NodeRule):
         if len(self._demands) > _MOST_DEMANDS:
             self._demands.clear()
         self._latest = None
+        changed = self._running.changed(view) | self._own.keys()
         self._own.clear()
         super().begin(view)
         pods = view.state.pods
-        for key, (task, _) in list(self._known.items()):
-            held = pods.get(key)
+        if len(self._known) > _MOST_GONE + 2 * len(pods):
+            self._known = {key: known for key, known in self._known.items() if key in pods}
+        for key in changed:
+            known, held = self._known.get(key), pods.get(key)
+            if known is None:
+                continue
             if held is None:
                 del self._known[key]
-            elif not _is_same(task, self._task_of(key)):
+            elif not _is_same(known.task, self._task_of(key)):
                 del self._known[key]
                 self._stale.add(held[1])
 
@@ -135,10 +156,10 @@ class PredictedDuration(NodeRule):
 
     def _demand_of(self, key: str, shape: PodShape) -> TaskDemand:
         task, known = self._task_of(key), self._known.get(key)
-        if known is not None and _is_same(known[0], task):
-            return known[1]
+        if known is not None and known.holds(task, shape):
+            return known.demand
         demand = self._demand_of_task(task) if task is not None else requested_demand(shape)
-        self._known[key] = (task, demand)
+        self._known[key] = _Known(task, shape, demand)
         return demand
 
     def _demand_of_task(self, task: Task) -> TaskDemand:
