@@ -30,7 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HistoryStore]:
 def pieces(draw: st.DrawFn) -> list[Record]:
     """Parts of one life and one workflow, with all of it among them, in any order, some twice."""
     known = draw(st.lists(st.sets(st.sampled_from(FORGETTABLE)), max_size=4))
-    parts: list[Record] = [replace(execution(), **dict.fromkeys(unknown)) for unknown in known]
+    parts: list[Record] = []
+    parts += [replace(execution(), **dict.fromkeys(unknown)) for unknown in known]
     parts += [replace(execution(), namespace="", pod="", item="", attempt=0)]
     parts += [
         workflow(phase) for phase in draw(st.lists(st.sampled_from(["", "Pending", "Running"]), max_size=3))

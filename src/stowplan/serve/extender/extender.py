@@ -174,7 +174,7 @@ class Extender:
         if isinstance(levels, Cause):
             self._metrics.neutral(levels)
             self._keep_neutral(question.head, began_s)
-            levels = {}
+            return wire.prioritize_answer({})
         return wire.prioritize_answer(levels)
 
     def preempt(self, body: bytes) -> bytes:
