@@ -26,7 +26,7 @@ from stowplan.kube.api.client import ApiClient
 from stowplan.serve.config import Config
 from stowplan.serve.http import HttpFace, listening, make_app
 from stowplan.serve.logs import configure_logs
-from stowplan.serve.memory import give_back, small_tls_buffers, spare_the_collector
+from stowplan.serve.memory import few_arenas, give_back, small_tls_buffers, spare_the_collector
 from stowplan.serve.service import SchedulerService
 from stowplan.serve.together import Together
 from stowplan.serve.webhook.server import WebhookServer
@@ -49,6 +49,7 @@ async def serve_scheduler(config: Config, rules: RuleTable) -> int:
     configure_logs(config.log.format, config.log.level, mode=config.scheduler.mode.value)
     stop = _stop_on_signals()
     small_tls_buffers()
+    few_arenas()
     async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
         service = SchedulerService(config, rules, client)
         _LOG.info("starts", version=__version__, server=access.server, identity=service.identity)
@@ -68,6 +69,7 @@ async def serve_webhook(config: Config) -> int:
     configure_logs(config.log.format, config.log.level, service="webhook")
     stop = _stop_on_signals()
     small_tls_buffers()
+    few_arenas()
     async with ApiClient(access, request_timeout_s=kubernetes.request_timeout_s) as client:
         server = WebhookServer(
             config.webhook,

@@ -8,14 +8,23 @@ thousands of pods a minute come and go, that was 5 MB for each 10,000 of them, a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
+import os
 from asyncio.sslproto import SSLProtocol
 from typing import Final
 
 import structlog
 
-__all__ = ["GIVE_BACK_EVERY_S", "TLS_BUFFER_BYTES", "give_back", "small_tls_buffers", "spare_the_collector"]
+__all__ = [
+    "GIVE_BACK_EVERY_S",
+    "TLS_BUFFER_BYTES",
+    "few_arenas",
+    "give_back",
+    "small_tls_buffers",
+    "spare_the_collector",
+]
 
 TLS_BUFFER_BYTES: Final = 32 * 1024
 """What a TLS connection sets aside to read into, for as long as it lives.
@@ -26,6 +35,9 @@ scheduler. A TLS record is at most 16 KiB.
 
 GIVE_BACK_EVERY_S: Final = 60.0
 
+_ARENAS: Final = 2
+_M_ARENA_MAX: Final = -8  # malloc.h of GNU's C library
+
 _COLLECT_AFTER: Final = (10_000, 20, 10)  # objects, then collections of the younger generation
 
 _LOG = structlog.get_logger(__name__)
@@ -34,6 +46,18 @@ _LOG = structlog.get_logger(__name__)
 def small_tls_buffers() -> None:
     """Have the TLS connections that this process opens from now on read into small buffers."""
     SSLProtocol.max_size = TLS_BUFFER_BYTES  # asyncio has no argument for it
+
+
+def few_arenas() -> None:
+    """Have all threads take memory from the same two places, unless the environment says how many.
+
+    GNU's C library gives each thread one of its own, which keeps what the thread once needed at most; threads
+    of Python take turns anyway.
+    """
+    if "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    with contextlib.suppress(OSError, AttributeError):  # another C library has another way, or one place
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def spare_the_collector() -> None:

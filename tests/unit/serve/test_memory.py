@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import ssl
 import subprocess
 import sys
@@ -12,7 +13,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from stowplan.serve import memory
-from stowplan.serve.memory import TLS_BUFFER_BYTES, give_back, small_tls_buffers, spare_the_collector
+from stowplan.serve.memory import (
+    TLS_BUFFER_BYTES,
+    give_back,
+    small_tls_buffers,
+    spare_the_collector,
+)
 from testbed.certificates import Authority
 
 BODY = bytes(range(256)) * 4096  # 1 MiB: many times the buffer
@@ -41,6 +47,43 @@ async def run():
 
 asyncio.run(run())
 """
+
+MANY_THREADS = """
+import ctypes, re, sys, tempfile, threading
+from stowplan.serve.memory import few_arenas
+
+if sys.argv[1] == "few":
+    few_arenas()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+together = threading.Barrier(6)
+
+def take():
+    together.wait()
+    for _ in range(1000):
+        libc.malloc(1000)
+    together.wait()
+
+threads = [threading.Thread(target=take) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as file:
+    told = ctypes.c_void_p(libc.fopen(file.name.encode(), b"w"))
+    libc.malloc_info(0, told)
+    libc.fclose(told)
+    print(len(re.findall("<heap ", file.read().decode())))
+"""
+
+
+def _arenas(how: str, **environment: str) -> int:
+    command = [sys.executable, "-c", MANY_THREADS, how]
+    run = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"], **environment}
+    )
+    return int(run.stdout)
 
 
 async def _fetch(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[SSLProtocol, bytes]:
@@ -82,6 +125,14 @@ def test_what_is_free_between_things_that_stay_goes_back_to_the_system() -> None
     assert int(by_itself) < 0.2 * pages, "the pages went back without us: the test shows nothing"
     assert int(given_back) > 0.8 * pages
     assert ended == "False"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs GNU's C library")
+def test_threads_share_two_arenas_unless_the_environment_says_otherwise() -> None:
+    assert _arenas("usual") > 2, "the test shows nothing"
+    assert _arenas("few") == 2
+    assert _arenas("few", MALLOC_ARENA_MAX="3") == 3
+    assert _arenas("few", GLIBC_TUNABLES="glibc.malloc.arena_max=4") == 4
 
 
 def test_a_c_library_that_cannot_is_told_once_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
