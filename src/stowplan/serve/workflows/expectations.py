@@ -21,6 +21,7 @@ from stowplan.core.domain import (
     WorkProfile,
     WorkShape,
 )
+from stowplan.core.domain.caching import forget_oldest
 from stowplan.kube.argo import Node, NodeKind, TaskGraph, history_key
 from stowplan.observe.history.durations import DurationModel
 from stowplan.observe.history.expected import ExpectedDuration
@@ -31,6 +32,7 @@ _ITEM: Final = re.compile(r"#(\*|[0-9]+)")
 _WITHOUT_POD_S: Final = {NodeKind.AGENT: 1.0, NodeKind.SUSPEND: 0.0, NodeKind.JOIN: 0.0}
 _UP_S: Final = 5.0  # from a daemon's start until it is ready
 _CACHED: Final = 16384
+_TASKS: Final = 1024  # that later pods may share: most pods have labels of their own, and are met once
 _ONE_CORE_MILLI: Final = 1000  # a task without a request is taken to keep one core busy
 
 Question = tuple[ClassKey, str, str, WorkShape | None]
@@ -105,8 +107,10 @@ class Expectations:
 
     def task(self, key: ClassKey, item: str, shape: WorkShape | None, pod: PodShape) -> Task:
         """Return a pod's task with its own duration, on a usual node and on each kind that is known."""
-        known = self._tasks.get((key, item, shape, pod))
+        tasks, question = self._tasks, (key, item, shape, pod)
+        known = tasks.pop(question, None)
         if known is not None:
+            tasks[question] = known  # the least recently asked for stands first
             return known
         expected = self.expected(key, item, shape=shape)
         milli = pod.requests.get(CPU, 0) or _ONE_CORE_MILLI
@@ -120,18 +124,17 @@ class Expectations:
         work = WorkProfile(
             (Phase(work_s=expected.expected_s, cpu_cores=milli / 1000),), machine_factors=factors
         )
-        if len(self._tasks) >= _CACHED:
-            self._tasks.clear()
-            self._alone.clear()
-        task = Task(
+        task = tasks[question] = Task(
             name=key.in_words(), shape=pod, work=work, expected_s=expected.expected_s, template=key.template
         )
-        self._tasks[key, item, shape, pod] = task
+        forget_oldest(tasks, _TASKS)
         return task
 
     def alone(self, task: Task) -> WorkflowProgress:
         """Return the workflow that pods of no workflow with this task share."""
-        known = self._alone.get(id(task))
+        known = self._alone.pop(id(task), None)
         if known is None or known.workflow.tasks[0] is not task:
-            known = self._alone[id(task)] = one_task(task)
+            known = one_task(task)
+        self._alone[id(task)] = known
+        forget_oldest(self._alone, _TASKS)
         return known
