@@ -257,6 +257,30 @@ def test_many_events_are_sent_several_at_once_each_of_them_once() -> None:
     assert most == 4
 
 
+def test_the_end_may_come_while_events_are_sent_and_all_of_them_are_heard_once() -> None:
+    async def slow(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.02)
+        return web.json_response({}, status=201)
+
+    async def story(server: FakeServer, recorder: EventRecorder, clock: Clock) -> None:
+        server.script.extend([slow] * 40)
+        sending = asyncio.create_task(recorder.run())
+        for number in range(14):
+            recorder.record(event(f"p{number}"))
+        while len(server.requests) < 4:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.001)
+        clock.pass_by(1.0)
+        recorder.record(event("p0"))  # again, while its first is under way
+        await recorder.flush()
+        assert not sending.done()
+        sending.cancel()
+        methods = [method for method, _, _ in server.requests]
+        assert sorted(methods) == ["PATCH"] + ["POST"] * 14
+        assert (recorder.health.waiting, recorder.health.sent, recorder.health.series) == (0, 14, 1)
+
+    recording(story, RecorderSettings(at_once=4))
+
+
 def test_an_event_whose_sending_was_broken_off_is_sent_at_the_end() -> None:
     async def story(server: FakeServer, recorder: EventRecorder, _: Clock) -> None:
         server.script.extend([say_nothing, say_nothing])

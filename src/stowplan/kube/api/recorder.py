@@ -182,6 +182,7 @@ class EventRecorder:
         self._wall = wall
         self._queue: deque[_Series] = deque()
         self._wake = asyncio.Event()
+        self._sending = asyncio.Lock()  # whoever holds it takes from the queue
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when there were
         self._sent = self._updates = 0
@@ -218,7 +219,8 @@ class EventRecorder:
         """Send what comes, until cancelled."""
         while True:
             self._wake.clear()
-            await self._send_waiting()
+            async with self._sending:
+                await self._send_waiting()
             try:
                 async with asyncio.timeout(self._settings.refresh_s):
                     await self._wake.wait()
@@ -227,8 +229,9 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Send all that waits and all counts: at the end of a process, so that its last words are heard."""
-        self._enqueue_counts(self._monotonic())
-        await self._send_waiting()
+        async with self._sending:  # `run` may be at it: what it sends is heard before this returns
+            self._enqueue_counts(self._monotonic())
+            await self._send_waiting()
 
     async def _send_waiting(self) -> None:
         free = asyncio.Semaphore(self._settings.at_once)
