@@ -14,6 +14,7 @@ import numpy as np
 from stowplan.core.constraints import RuleTable
 from stowplan.core.constraints.rule_filter import RuleFilter
 from stowplan.core.domain import ClusterState, PodShape
+from stowplan.serve.extender.nodes import known_nodes
 
 __all__ = ["refused_nodes"]
 
@@ -30,9 +31,7 @@ def refused_nodes(
     about_it = rules.rules_for(shape) if rules.rules else ()
     if not about_it:
         return _NOBODY
-    rows = state.rows_of(node_names)
-    names = [name for name, row in zip(node_names, rows.tolist(), strict=True) if row >= 0]
-    rows = rows[rows >= 0]
+    names, rows = known_nodes(state, node_names)
     refusing = np.array([rule.refused(state, rows) for rule in about_it], dtype=np.bool_)
     # A reason is worked out once per set of rules that refuse, not per node.
     asked = RuleFilter(state, shape, about_it)

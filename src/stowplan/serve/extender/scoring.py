@@ -15,6 +15,7 @@ from stowplan.core.policy import CycleView, Plan, Policy
 from stowplan.core.policy.listing import ListPolicy
 from stowplan.kube.live.pod import LivePod
 from stowplan.serve.extender.levels import levels_of
+from stowplan.serve.extender.nodes import known_nodes
 from stowplan.serve.scheduler.interface import TaskBook
 
 __all__ = ["Scored", "Scorer"]
@@ -111,10 +112,7 @@ class Scorer:
         except Exception:
             self._cycle = None
             raise
-        names, rows = node_names, state.rows_of(node_names)
-        if (rows < 0).any():
-            names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
-            rows = rows[rows >= 0]
+        names, rows = known_nodes(state, node_names)
         scores = np.where(filters.feasible[rows], by_row[rows], -np.inf)
         levels, order = levels_of(scores, rows, draws_lots=plan.breaks_ties_randomly)
         return Scored(names, rows, scores, levels, order[:_BEST], plan, index, filters)
