@@ -205,21 +205,23 @@ def _rate_rows(rates: dict[str, list[float]], size: Size) -> list[Row]:
     ):
         ours, what = rates[WITH_EXTENDER], f"{words}: {size}"
         rows.append(rate_row(ours, rates[other], name=f"extender/{name}", what=what, peer=other))
-        pairs = zip(ours, rates[other], strict=True)
-        longer = median_ci95([100 * (theirs / mine - 1) for mine, theirs in pairs])
         rows.append(
             Row.of(
-                longer,
+                _longer(ours, rates[other]),
                 name=f"extender/{name.replace('full-queue', 'more-time')}",
                 what=f"how much longer it takes with the extender than kube-scheduler {_how(other)}: {size}",
                 unit="%",
             )
         )
-    pairs = zip(rates[WITH_BARE], rates[ALONE], strict=True)
-    floor = median_ci95([100 * (theirs / bare - 1) for bare, theirs in pairs])
+    floor = _longer(rates[WITH_BARE], rates[ALONE])
     what = f"how much longer it takes with an extender that says nothing than alone: {size}"
     rows.append(Row.of(floor, name="extender/more-time-of-any", what=what, unit="%"))
     return rows
+
+
+def _longer(rates: Sequence[float], others: Sequence[float]) -> Estimate:
+    """How much longer the same pods take at `rates` than at `others`, pair by pair, in per cent."""
+    return median_ci95([100 * (other / rate - 1) for rate, other in zip(rates, others, strict=True)])
 
 
 def _how(name: str) -> str:
